@@ -117,7 +117,7 @@ var arrows = map[string][]string{
 		"pkg/compute", "pkg/wire/rest", "pkg/telemetry", "pkg/ratelimit", "pkg/tlsfiles", "pkg/loopback",
 	},
 	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
-	"pkg/verify":              {"pkg/compute"},
+	"pkg/verify":              {"pkg/compute", "pkg/sealed"},
 	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/secretfile", "pkg/clienttls"},
 	"pkg/publish":             {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish", "pkg/publishkey"},
 	"pkg/publish/publishtest": {"*"},

@@ -104,11 +104,11 @@ func (o auditFlags) ask(cmd *cobra.Command, since time.Time) error {
 	last, err := c.Audit(ctx, client.AuditFilter{
 		Project: o.Project, Who: o.Who, Operation: o.What, Result: o.Result, Since: since,
 	}, o.limit)
-	if err != nil {
+	if err != nil && len(last) == 0 {
 		return err
 	}
 	slices.Reverse(last)
-	return printAll(cmd.OutOrStdout(), f, auditSheet(), last, "No entries.")
+	return errors.Join(err, printAll(cmd.OutOrStdout(), f, auditSheet(), last, "No entries."))
 }
 
 // list prints the last entries that are wanted.

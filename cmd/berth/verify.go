@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +113,9 @@ func verifyText(tally verify.Tally, found []verify.Difference, asked []compute.H
 	}
 	fmt.Fprintf(&b, "Compared %d instances (%s) with %d hosts and the quotas of %d projects: %d fail, %d warnings\n",
 		tally.Instances, cli.OrDash(cli.ByState(tally.States)), tally.Hosts, tally.Projects, fails, len(found)-fails)
+	for _, key := range slices.Sorted(maps.Keys(tally.Sealed)) {
+		fmt.Fprintf(&b, "Key %s of user data is needed by %d of them\n", key, tally.Sealed[key])
+	}
 	for _, h := range asked {
 		fmt.Fprintf(&b, "%s is asked about each of its machines; look again in a minute\n", h)
 	}

@@ -62,7 +62,7 @@ type loop struct {
 	free    *offer.Room // what nothing on the host holds; nil: to be worked out anew
 	beacon  beacons
 	drain   drain
-	lacking []string // why the user data of some work could not be opened here, once for each key
+	lacking lacking
 }
 
 // pending is an action that waits for the journal.

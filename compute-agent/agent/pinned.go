@@ -37,7 +37,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	if known && t.Project == b.Project && t.Attempt >= b.Attempt {
 		return true
 	}
-	why := ""
+	why, closed := "", l.closed(b, now)
 	state, reason := l.state(now)
 	switch {
 	case known && t.Project != b.Project:
@@ -50,8 +50,8 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = checkBuild(b).Error()
 	case !accepts(b, l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
-	case l.closed(b) != "":
-		why = l.closed(b)
+	case closed != "":
+		why = closed
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())
 	default:

@@ -83,7 +83,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	a := arrival{
 		build: b, delivery: ref.Delivery, host: l.o.Host, traits: l.view.traits, here: l.tasks[b.Instance],
 		offers: l.offers(now), mistrusts: l.starts.mistrusts(b.Image, now), late: l.late(b), fits: fits,
-		slots: l.tasks.free(l.o.Slots), closed: l.closed(b),
+		slots: l.tasks.free(l.o.Slots), closed: l.closed(b, now),
 	}
 	switch how, why := a.verdict(); how {
 	case wire.AckAccept:

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/sealed"
@@ -133,4 +135,25 @@ func TestSealedPinnedWork(t *testing.T) {
 		c.mu.Unlock()
 		stop(c, n)
 	})
+}
+
+// TestSealedBegunAndKeyGone: an agent that took work and lost the key fails the attempt as its host's fault, for
+// others may have the key; what opens nowhere is the request's.
+func TestSealedBegunAndKeyGone(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	b := compute.Build{Project: "p", Instance: id(1)}
+	sealedFor(t, keys, 1)(&b)
+	another := b
+	another.Instance = id(2)
+	for _, c := range []struct {
+		keys *sealed.Keys
+		b    compute.Build
+		want compute.FailureClass
+	}{{nil, b, compute.FailureHost}, {keys, another, compute.FailureRequest}} {
+		_, err := prepare(nil, c.keys, task.Task{}, c.b)(t.Context())
+		var e *hypervisor.Error
+		if !errors.As(err, &e) || e.Class != c.want {
+			t.Errorf("with %v: %v, want class %v", c.keys, err, c.want)
+		}
+	}
 }

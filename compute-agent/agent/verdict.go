@@ -4,6 +4,7 @@ package agent
 
 import (
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -83,20 +84,15 @@ func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
 	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
 }
 
-// mostLacking bounds the keys that the beacon says are lacking: whoever writes boots can name any.
-const mostLacking = 4
-
 // closed says why the user data of work cannot be opened here, for want of a key; empty: it can, or it is not sealed.
 // The host's beacon and log have it from then on.
-func (l *loop) closed(b compute.Build) string {
+func (l *loop) closed(b compute.Build, now time.Time) string {
 	err := l.o.Keys.Check(b.Sealed)
 	if err == nil || compute.KindOf(err) != compute.KindUnavailable {
 		return "" // what opens nowhere fails when it is prepared
 	}
-	why := err.Error()
-	if len(l.lacking) < mostLacking && !slices.Contains(l.lacking, why) {
-		l.lacking = append(l.lacking, why)
+	if l.lacking.note(err.Error(), now) {
 		l.log.Warn("work is left to others", zap.Error(err))
 	}
-	return why
+	return err.Error()
 }

@@ -28,8 +28,8 @@ func (s *trail) Span(_ context.Context, since time.Time) (first, end int64, err 
 	return 5, 5 + int64(len(s.recs)), s.fail
 }
 
-func (s *trail) Read(_ context.Context, from, to int64) ([]wire.Record, error) {
-	return s.recs[from-5 : to-5], nil
+func (s *trail) Read(_ context.Context, from, to int64) (int64, []wire.Record, error) {
+	return from, s.recs[from-5 : to-5], nil
 }
 
 func (s *trail) add(n int, e compute.AuditEntry) {

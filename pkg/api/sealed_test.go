@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/sealed"
@@ -76,6 +79,25 @@ func TestUserDataIsSealed(t *testing.T) {
 				strings.Contains(string(a.body), "secret") {
 				t.Errorf("%s (instance: %t): %d %s", name, asInstance, a.status, a.body)
 			}
+		}
+	}
+}
+
+// TestUserDataLiesOpenHere is said once, where hosts have keys and the node has none.
+func TestUserDataLiesOpenHere(t *testing.T) {
+	for keys, want := range map[*sealed.Keys]int{nil: 1, sealed.New("", hostkey.NewMaster([32]byte{1})): 0} {
+		core, logged := observer.New(zap.WarnLevel)
+		n := nodeThat(t, func(c *Config) { c.UserData = keys }).read()
+		n.log = zap.New(core)
+		n.hears(compute.Beacon{Host: "h1", At: start})
+		if logged.Len() > 0 {
+			t.Errorf("with %v: %v", keys, logged.All())
+		}
+		for range 2 {
+			n.hears(compute.Beacon{Host: "h2", At: start, Opens: []compute.KeyID{"0a0b0c0d"}})
+		}
+		if got := logged.FilterMessageSnippet("lies open").Len(); got != want {
+			t.Errorf("with %v it is said %d times", keys, got)
 		}
 	}
 }

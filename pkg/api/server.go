@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -31,6 +32,7 @@ type Server struct {
 	asks    *consoleAsks
 	rates   *ratelimit.Limiter // of principals
 	pages   chan struct{}      // holds one for each page of the audit that is read
+	open    sync.Once          // the word that user data lies open here, and need not
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 	http    http.Handler

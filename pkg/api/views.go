@@ -232,6 +232,12 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			continue
 		}
 		s.views.hosts.put(&b, rec.Header(wire.HeaderMAC) != nil, now)
+		if s.config.UserData == nil && len(b.Opens) > 0 {
+			s.open.Do(func() {
+				s.log.Warn("hosts have keys for user data and this node has none: what it takes lies open in Kafka; "+
+					"give it user_data.keys", zap.String("host", string(b.Host)))
+			})
+		}
 	}
 	if end && !s.views.caughtUp[viewHosts].Swap(true) {
 		s.views.hosts.loaded(now)

@@ -56,14 +56,17 @@ func (w Wanted) ended(e compute.AuditEntry) bool {
 type Source interface {
 	// Span is where the records since a time begin (zero: those that there are), and where the next one will be.
 	Span(ctx context.Context, since time.Time) (first, end int64, err error)
-	// Read hands over the records from an offset up to another, which it does not have, in order.
-	Read(ctx context.Context, from, to int64) ([]wire.Record, error)
+	// Read hands over the records from an offset up to another, which it does not have, in order. Where they are too
+	// large to be in memory at a time it hands over the last of them, and says from where on.
+	Read(ctx context.Context, from, to int64) (begin int64, recs []wire.Record, err error)
 }
 
-// MostRead bounds what is read for one page, and atOnce what of it is in memory at a time.
+// What is read for one page ends at MostRead records, or with the part that passes MostBytes; atOnce is how many
+// records are asked for at a time.
 const (
-	MostRead = 10_000
-	atOnce   = 2_500
+	MostRead  = 10_000
+	MostBytes = 64 << 20
+	atOnce    = 2_500
 )
 
 // Query asks for a page.
@@ -85,7 +88,7 @@ type Page struct {
 // StoppedEarly says that there may be entries that are wanted behind those on the page, although it has room.
 func (p Page) StoppedEarly(limit int) bool { return p.Next >= 0 && len(p.Entries) < limit }
 
-// ReadPage reads backwards from the newest record, and no more than MostRead of them.
+// ReadPage reads backwards from the newest record, and no more than MostRead and about MostBytes of them.
 func ReadPage(ctx context.Context, from Source, q Query) (Page, error) {
 	return readPage(ctx, from, q, MostRead, atOnce)
 }
@@ -99,13 +102,14 @@ func readPage(ctx context.Context, from Source, q Query, most, atOnce int64) (Pa
 	if q.Before >= 0 {
 		end = min(end, q.Before)
 	}
-	for lowest := max(first, end-most); end > lowest; {
-		begin := max(lowest, end-atOnce)
-		recs, err := from.Read(ctx, begin, end)
+	bytes := 0
+	for lowest := max(first, end-most); end > lowest && bytes < MostBytes; {
+		begin, recs, err := from.Read(ctx, max(lowest, end-atOnce), end)
 		if err != nil {
 			return out, err
 		}
 		for _, rec := range slices.Backward(recs) {
+			bytes += len(rec.Key) + len(rec.Value)
 			if out.take(rec, q.Wanted); len(out.Entries) == q.Limit {
 				return out.until(first, rec.Offset), nil
 			}

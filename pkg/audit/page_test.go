@@ -23,7 +23,9 @@ var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 type trail struct {
 	first   int64
 	entries []*compute.AuditEntry
-	reads   int // records that were handed over
+	rubbish []byte // what is no entry
+	fits    int64  // so many records at a time, if not 0
+	reads   int    // records that were handed over
 	fail    error
 }
 
@@ -36,9 +38,13 @@ func (s *trail) Span(_ context.Context, since time.Time) (first, end int64, err 
 	return min(s.end(), max(s.first, s.first+int64(since.Sub(start)/time.Minute))), s.end(), s.fail
 }
 
-func (s *trail) Read(_ context.Context, from, to int64) (recs []wire.Record, err error) {
+// Read hands over what fits, of large records few.
+func (s *trail) Read(_ context.Context, from, to int64) (begin int64, recs []wire.Record, err error) {
+	if s.fits > 0 {
+		from = max(from, to-s.fits)
+	}
 	for at := max(from, s.first); at < min(to, s.end()); at++ {
-		rec := wire.Record{Value: []byte("rubbish"), Offset: at}
+		rec := wire.Record{Value: s.rubbish, Offset: at}
 		if e := s.entries[at-s.first]; e != nil {
 			rec = wire.EncodeAudit(*e)
 			rec.Offset = at
@@ -46,7 +52,7 @@ func (s *trail) Read(_ context.Context, from, to int64) (recs []wire.Record, err
 		recs = append(recs, rec)
 	}
 	s.reads += len(recs)
-	return recs, s.fail
+	return from, recs, s.fail
 }
 
 // add adds entries of one caller.
@@ -71,7 +77,10 @@ func requests(all []compute.AuditEntry) (out []string) {
 // than it may.
 func TestPagesAreTheTrail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &trail{first: rapid.Int64Range(0, 5).Draw(t, "first")}
+		s := &trail{
+			first: rapid.Int64Range(0, 5).Draw(t, "first"), fits: rapid.Int64Range(0, 3).Draw(t, "fits"),
+			rubbish: []byte("rubbish"),
+		}
 		for range rapid.IntRange(0, 4).Draw(t, "runs") {
 			n := rapid.SampledFrom([]int{0, 1, 3, some, some + 1, most, most + 7}).Draw(t, "n")
 			s.add(n, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "who"))
@@ -113,6 +122,35 @@ func TestPagesAreTheTrail(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// Large records end a page early, and the next goes on behind them.
+func TestPageOfLargeRecords(t *testing.T) {
+	const large = 1 << 20
+	s := &trail{rubbish: make([]byte, large), fits: 10}
+	s.add(1, "a")
+	s.entries = append(s.entries, make([]*compute.AuditEntry, 3*MostBytes/large)...)
+	q, pages := Query{Before: -1, Limit: 5}, 1
+	for ; ; pages++ {
+		s.reads = 0
+		p, err := ReadPage(t.Context(), s, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.reads > MostBytes/large+int(s.fits) {
+			t.Errorf("page %d read %d records of 1 MiB", pages, s.reads)
+		}
+		if len(p.Entries) == 1 {
+			break
+		}
+		if !p.StoppedEarly(q.Limit) {
+			t.Fatalf("page %d is the last: %+v", pages, p)
+		}
+		q.Before = p.Next
+	}
+	if pages < 3 {
+		t.Errorf("it was found on page %d", pages)
+	}
 }
 
 func TestPageSaysWhatIsNone(t *testing.T) {

@@ -120,7 +120,10 @@ func (a auditTrail) Span(ctx context.Context, since time.Time) (first, end int64
 	return starts[0], ends[0], err
 }
 
+// auditBytes bounds what of the audit is in memory at a time, whatever somebody wrote there.
+const auditBytes = 16 << 20
+
 // Read is audit.Source.Read.
-func (a auditTrail) Read(ctx context.Context, from, to int64) ([]wire.Record, error) {
-	return a.admin.Stretch(ctx, a.topic, 0, from, to)
+func (a auditTrail) Read(ctx context.Context, from, to int64) (begin int64, recs []wire.Record, err error) {
+	return a.admin.Stretch(ctx, a.topic, 0, from, to, auditBytes)
 }

@@ -88,7 +88,7 @@ func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, a *doct
 	first, end, err := trail.Span(ctx, time.Now().AddDate(0, 0, -1))
 	var recs []wire.Record
 	if err == nil {
-		recs, err = trail.Read(ctx, max(first, end-doctor.AuditLooks), end)
+		_, recs, err = trail.Read(ctx, max(first, end-doctor.AuditLooks), end)
 	}
 	if err != nil {
 		a.Err = err.Error()

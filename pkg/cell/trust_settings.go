@@ -32,14 +32,14 @@ func DefaultPublish() PublishSettings { return PublishSettings(DefaultHosts()) }
 
 // Check answers all that is wrong, joined, each with the key it is about.
 func (h HostsSettings) Check() error {
-	_, err := h.withdrawn()
-	return errors.Join(h.check("hosts", "hosts'"), err)
+	without, err := h.withdrawn()
+	return errors.Join(h.check("hosts", "hosts'", without), err)
 }
 
 // Check is that of HostsSettings.
 func (p PublishSettings) Check() error {
-	_, err := p.withdrawn()
-	return errors.Join(HostsSettings(p).check("publish", "publishers'"), err)
+	without, err := p.withdrawn()
+	return errors.Join(HostsSettings(p).check("publish", "publishers'", without), err)
 }
 
 func (h HostsSettings) withdrawn() (hostkey.Withdrawn, error) {
@@ -54,7 +54,7 @@ func (p PublishSettings) withdrawn() (hostkey.Withdrawn, error) {
 	})
 }
 
-func (h HostsSettings) check(section, whose string) error {
+func (h HostsSettings) check(section, whose string, without hostkey.Withdrawn) error {
 	errs := []error{
 		config.OneOf(section+".trust", string(h.Trust), string(hostkey.TrustAll), string(hostkey.TrustKeys)),
 	}
@@ -66,7 +66,10 @@ func (h HostsSettings) check(section, whose string) error {
 		errs = append(errs, compute.Invalid(section+".withdrawn", fmt.Sprint(len(h.Withdrawn)),
 			"set "+section+".masters: without it no key is looked at"))
 	}
-	_, err := h.load(section)
+	masters, err := h.load(section)
+	if masters != nil {
+		err = without.CheckMasters(section+".withdrawn", masters)
+	}
 	return errors.Join(append(errs, err)...)
 }
 

@@ -39,7 +39,7 @@ func TestWithdrawnBySettings(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ masters, withdrawn, field string }{
-		{file, "a@1", "withdrawn"}, {file, "Not A Name", "withdrawn"}, {"", "a", "withdrawn"},
+		{file, "a@1", "withdrawn"}, {file, "a@00000001", "withdrawn"}, {file, "Not A Name", "withdrawn"}, {"", "a", "withdrawn"},
 	} {
 		s := HostsSettings{Trust: hostkey.TrustAll, Masters: c.masters, Withdrawn: []string{c.withdrawn}}
 		for section, err := range map[string]error{"hosts": s.Check(), "publish": PublishSettings(s).Check()} {

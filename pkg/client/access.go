@@ -46,7 +46,7 @@ type AuditFilter struct {
 }
 
 // Audit lists the newest entries that are wanted, the newest first and at most so many. It asks for page after page
-// until it has them, or has seen all.
+// until it has them, or has seen all. With an error it answers those that it has by then.
 func (c *Client) Audit(ctx context.Context, f AuditFilter, most int) ([]AuditEntry, error) {
 	query := url.Values{"limit": {strconv.Itoa(min(most, maxOnPage))}}
 	for key, value := range map[string]string{
@@ -62,7 +62,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter, most int) ([]AuditEnt
 	all := []AuditEntry{}
 	for page, err := range pages[AuditEntry](ctx, c, query, "audit") {
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		if all = append(all, page...); len(all) >= most {
 			return all[:most], nil

@@ -9,7 +9,7 @@ import (
 )
 
 // AuditFacts are what is known of the audit: of the settings that the doctor was given, and of the topic's newest
-// entries, at most AuditLooks of the last day.
+// entries, at most AuditLooks of the last day, and fewer where they are large.
 type AuditFacts struct {
 	Kept    string // "true", "false"; empty: the doctor was given no file of an API node
 	Err     string // why the topic could not be read; empty: it was

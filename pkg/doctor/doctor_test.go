@@ -365,8 +365,13 @@ func TestExamine(t *testing.T) {
 			[]string{"warn user data: sealed: no: user data lies open in Kafka"},
 		},
 		"user data is sealed": {func(f *Facts) {
+			f.Beacons[0].Opens = []compute.KeyID{"cccccccc", "bbbbbbbb", "aaaaaaaa"}
 			f.UserData = UserDataFacts{Known: true, Keys: []compute.KeyID{"bbbbbbbb", "aaaaaaaa"}}
 		}, nil},
+		"a host lacks the key before": {
+			func(f *Facts) { f.UserData = UserDataFacts{Known: true, Keys: []compute.KeyID{"bbbbbbbb", "aaaaaaaa"}} },
+			[]string{"warn user data: sealed: under key aaaaaaaa; 1 of 1 hosts have it"},
+		},
 		"a host lacks the key of user data": {
 			func(f *Facts) {
 				f.hosts(2)

@@ -202,13 +202,16 @@ func userData(f Facts) Finding {
 		About: "user data", Check: "sealed", Wanted: "by a key that all hosts have",
 		Fix: "docs/OPERATIONS.md, User data that is sealed",
 	}
-	keys, open, lacking := f.UserData.Keys, 0, []compute.HostID{}
+	keys, open := f.UserData.Keys, 0
+	lacking := map[compute.KeyID][]compute.HostID{}
 	for _, b := range f.Beacons {
 		if len(b.Opens) > 0 {
 			open++
 		}
-		if len(keys) > 0 && !slices.Contains(b.Opens, keys[len(keys)-1]) {
-			lacking = append(lacking, b.Host)
+		for _, key := range keys {
+			if !slices.Contains(b.Opens, key) {
+				lacking[key] = append(lacking[key], b.Host)
+			}
 		}
 	}
 	switch {
@@ -223,13 +226,23 @@ func userData(f Facts) Finding {
 		out.Wanted = "an API node's file tells (--config)"
 		return out.with(OK)
 	default:
-		out.Is = fmt.Sprintf("under key %s; %d of %d hosts have it", keys[len(keys)-1],
-			len(f.Beacons)-len(lacking), len(f.Beacons))
-		if len(lacking) == 0 {
-			return out.with(OK)
-		}
-		out.Why = "these leave work with user data to others: " + names(lacking)
+		newest := keys[len(keys)-1]
+		out.Is = fmt.Sprintf("under key %s; %d of %d hosts have it", newest,
+			len(f.Beacons)-len(lacking[newest]), len(f.Beacons))
 		out.Fix = "that key into the file of user_data.keys of their agents, and restart them"
+		for _, key := range slices.Backward(keys) {
+			switch hosts := lacking[key]; {
+			case len(hosts) == 0:
+				continue
+			case key == newest:
+				out.Why = "these leave work with user data to others: " + names(hosts)
+			default:
+				out.Why = fmt.Sprintf("these build nothing again that was booted under key %s: %s", key, names(hosts))
+				out.Fix += "; or take it out of this file, if berth verify counts nothing under it"
+			}
+			return out.with(Warn)
+		}
+		return out.with(OK)
 	}
 	return out.with(Warn)
 }

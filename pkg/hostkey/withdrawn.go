@@ -3,6 +3,9 @@
 package hostkey
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -43,6 +46,23 @@ func ParseWithdrawn(field string, list []string, check func(name string) error) 
 		all[name] = w
 	}
 	return all, nil
+}
+
+// CheckMasters refuses a key under a master that is not among these: none such counts, so the line is wrong or old.
+func (w Withdrawn) CheckMasters(field string, all []Master) error {
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.ID().String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		for m := range w[name].masters {
+			if !slices.Contains(ids, m.String()) {
+				return compute.Invalid(field, fmt.Sprintf("%s@%s", name, m), fmt.Sprintf("the masters here are %s: give "+
+					"one of them, or take the line out, if its master has gone", strings.Join(ids, ", ")))
+			}
+		}
+	}
+	return nil
 }
 
 // Has says whether the key of a name under a master counts no more.

@@ -72,8 +72,8 @@ func (k *Keys) cipher(m hostkey.Master, of Owner) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// What is sealed is: version, id of the key, nonce, and what AES-GCM makes of the data, which is longer by its tag.
-// All that comes before the nonce is additional data.
+// Sealed user data consists of a version, the id of the key, a nonce, and the output of AES-GCM, which is the data
+// encrypted and a tag. Version and id are its additional data.
 const (
 	version    = 1
 	idBytes    = len(hostkey.MasterID{})
@@ -141,6 +141,12 @@ func (k *Keys) Check(s compute.Sealed) error {
 		_, err = k.find(p.id)
 	}
 	return err
+}
+
+// KeyOf names the key under which s is sealed, without opening it; false: it is nothing that this version reads.
+func KeyOf(s compute.Sealed) (compute.KeyID, bool) {
+	p, err := parse(s)
+	return compute.KeyID(p.id.String()), err == nil
 }
 
 func (k *Keys) find(id hostkey.MasterID) (hostkey.Master, error) {

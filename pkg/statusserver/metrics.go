@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer) *httpMetrics {
 	m.expires = m.Gauges("berth_http_certificate_expires_timestamp_seconds",
 		"When the server's certificate expires, in seconds since 1970; 0 without TLS.")
 	m.unusable = m.Gauges("berth_http_certificate_unusable",
-		"1 while the certificate's files on the disk cannot be used, and those of before are.")
+		"1 while the certificate's files on the disk cannot be used: the last good ones are in use.")
 	for _, g := range []*telemetry.Gauges{m.connections, m.expires, m.unusable} {
 		g.Ask(func(say telemetry.Say) { say(0) })
 	}

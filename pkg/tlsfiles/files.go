@@ -142,7 +142,7 @@ func (f *Files) look() {
 		err = compute.Invalid("tls.cert", f.paths.Cert, "give one that has not expired")
 	}
 	if f.unusable = err != nil; f.unusable {
-		f.log.Warn("the new certificate files cannot be used; those of before stay in use", zap.Error(err))
+		f.log.Warn("the new certificate files cannot be used; the last good ones stay in use", zap.Error(err))
 		return
 	}
 	f.current, f.expires = config, expires

@@ -57,8 +57,10 @@ type Facts struct {
 type Tally struct {
 	Instances int            `json:"instances"`
 	States    map[string]int `json:"states"`
-	Hosts     int            `json:"hosts"`
-	Projects  int            `json:"projects"`
+	// Sealed is how many instances, by the key under which their user data is sealed, may need it again.
+	Sealed   map[compute.KeyID]int `json:"sealed,omitempty"`
+	Hosts    int                   `json:"hosts"`
+	Projects int                   `json:"projects"`
 }
 
 // Compare finds every difference, the worst first.
@@ -73,15 +75,17 @@ func Compare(f Facts) (Tally, []Difference) {
 	for _, b := range f.Beacons {
 		c.host(b.Host).beacon = &b
 	}
-	tally := Tally{States: map[string]int{}}
+	tally := Tally{States: map[string]int{}, Sealed: map[compute.KeyID]int{}}
 	for _, r := range f.Records {
 		if c.record(r) {
 			tally.Instances++
 			tally.States[r.Instance.State.String()]++
+			tally.sealed(r.Instance)
 		}
 	}
 	c.compareHosts()
 	c.compareQuotas()
+	c.compareKeys(tally.Sealed)
 	tally.Hosts, tally.Projects = len(c.hosts), len(c.used)
 	slices.SortStableFunc(c.found, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.About, b.About)) // FAIL sorts before warn

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/verify"
 )
 
@@ -64,6 +66,7 @@ func TestSound(t *testing.T) {
 	want := verify.Tally{
 		Instances: 5, Hosts: 2, Projects: 1,
 		States: map[string]int{"active": 1, "deleting": 1, "starting": 1, "queued": 1, "deleted": 1},
+		Sealed: map[compute.KeyID]int{},
 	}
 	if diff := cmp.Diff(want, tally); diff != "" {
 		t.Error(diff)
@@ -140,5 +143,30 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("sound: %v", !want)
 			}
 		})
+	}
+}
+
+// Keys of user data are counted while an instance may need them, and one that no host has is said.
+func TestKeysOfUserData(t *testing.T) {
+	ours, lost := sealed.New("", hostkey.NewMaster([32]byte{1})), sealed.New("", hostkey.NewMaster([32]byte{2}))
+	f := sound()
+	for n, keys := range []*sealed.Keys{ours, lost, lost, nil, ours} { // the last one has ended
+		i := &f.Records[n].Instance
+		if keys == nil {
+			continue
+		}
+		s, err := keys.Seal(sealed.Owner{Project: i.Project, Instance: i.ID}, []byte("data"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.Boot.Sealed = s
+	}
+	f.Beacons[1].Opens = ours.IDs()
+	tally, found := verify.Compare(f)
+	if diff := cmp.Diff(map[compute.KeyID]int{ours.IDs()[0]: 1, lost.IDs()[0]: 2}, tally.Sealed); diff != "" {
+		t.Error(diff)
+	}
+	if len(found) != 1 || found[0].About != "user data under key "+string(lost.IDs()[0]) || !verify.Sound(found) {
+		t.Errorf("%+v", found)
 	}
 }

@@ -164,7 +164,8 @@ func TestEachMachineHasAUser(t *testing.T) {
 	for _, m := range list {
 		if m.Power != compute.PowerRunning {
 			said, _ := os.ReadFile(filepath.Join(d.dir(m.Instance), logFile))
-			t.Fatalf("%s does not run: %+v; its QEMU says %q", m.Instance, m, said)
+			kernel, _ := exec.Command("sh", "-c", "dmesg | tail -n 20").CombinedOutput()
+			t.Fatalf("%s does not run: %+v; its QEMU says %q\nthe kernel says: %s", m.Instance, m, said, kernel)
 		}
 	}
 	users := map[string]bool{}

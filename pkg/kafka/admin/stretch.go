@@ -55,27 +55,43 @@ func (a *Admin) listed(
 }
 
 // Stretch reads what one partition has from an offset up to another, which it does not read; less where the partition
-// ends before it, or has removed some. It holds all of it in memory: the caller bounds it. It tries again until ctx
-// ends where brokers do not answer.
-func (a *Admin) Stretch(ctx context.Context, topic string, p int32, from, to int64) ([]wire.Record, error) {
+// ends before it, or has removed some. Where that is more than so many bytes it reads the last part alone, of one
+// record at least, and says where it began. It tries again until ctx ends where brokers do not answer.
+func (a *Admin) Stretch(
+	ctx context.Context, topic string, p int32, from, to int64, most int,
+) (begin int64, recs []wire.Record, err error) {
+	for {
+		recs, fits, err := a.stretch(ctx, topic, p, from, to, most)
+		if err != nil || fits || to-from <= 1 {
+			return from, recs, err
+		}
+		from = to - max(1, (to-from)/4)
+	}
+}
+
+// stretch reads from an offset up to another, and stops with what does not fit.
+func (a *Admin) stretch(
+	ctx context.Context, topic string, p int32, from, to int64, most int,
+) (all []wire.Record, fits bool, err error) {
 	src := &fetch.Source{Client: a.client, Topic: topic, Only: []int32{p}, Log: a.cfg.Log}
 	at := &fetch.Cursor{Next: from, End: -1}
-	var all []wire.Record
+	bytes := 0
 	log := a.cfg.Log.With(zap.String("topic", topic))
-	_, err := retry.Do(ctx, log, "reading a part of a topic", nil, func() (struct{}, error) {
+	_, err = retry.Do(ctx, log, "reading a part of a topic", nil, func() (struct{}, error) {
 		v, err := src.Refresh(ctx)
-		for err == nil && at.Next < to && (at.End < 0 || at.Next < at.End) {
+		for err == nil && bytes <= most && at.Next < to && (at.End < 0 || at.Next < at.End) {
 			var more []wire.Record
 			more, err = a.next(ctx, src, v, p, at)
 			for _, rec := range more {
 				if rec.Offset < to {
 					all = append(all, rec)
+					bytes += len(rec.Key) + len(rec.Value)
 				}
 			}
 		}
 		return struct{}{}, err
 	})
-	return all, a.cfg.Classify("read "+topic, err, access.To(access.Read, access.Topic, topic))
+	return all, bytes <= most, a.cfg.Classify("read "+topic, err, access.To(access.Read, access.Topic, topic))
 }
 
 // next is what one fetch of one partition brings.

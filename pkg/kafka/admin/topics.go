@@ -262,6 +262,7 @@ func topicID(id kadm.TopicID) compute.TopicID { return compute.TopicID(hex.Encod
 // KindNotFound if the topic does not exist.
 func (a *Admin) OffsetsSince(ctx context.Context, topic string, since time.Time) (map[int32]int64, error) {
 	return a.listed(ctx, topic, func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-		return a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
+		after := max(0, since.UnixMilli()) // what is negative has meanings of its own
+		return a.kadm.ListOffsetsAfterMilli(ctx, after, topics...)
 	})
 }
