@@ -156,8 +156,11 @@ func worksInstalled(t *testing.T, out string) {
 	}
 	api := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	kafka := fmt.Sprintf("kafka: {brokers: [%q], prefix: %q}\n", strings.Join(broker.Addrs, `", "`), broker.Prefix)
+	loadKeys(t, root)
+	trusting := "hosts: {trust: keys}\n"
 	for daemon, more := range map[string]string{
-		"queues": "", "conductor": "", "api": "listen: " + api + "\n", "agent": "host: installed\nstate: /var/lib/berth\n",
+		"queues": trusting, "conductor": trusting + "publish: {trust: keys}\n", "api": "listen: " + api + "\n",
+		"agent": "host: installed\nstate: /var/lib/berth\n",
 	} {
 		file := filepath.Join(root, "etc/berth", daemon+".yaml")
 		if err := os.WriteFile(file, []byte(kafka+more), 0o644); err != nil {
@@ -172,10 +175,50 @@ func worksInstalled(t *testing.T, out string) {
 		return tool(t, ".", filepath.Join(root, "usr/bin/berth"), append([]string{"--api", "http://" + api}, args...)...)
 	}
 	berth("flavor", "add", "small", "--vcpus", "1", "--memory", "1GiB", "--disk", "1GiB")
-	if said := berth("boot", "--flavor", "small", "--name", "first", "--wait"); !strings.Contains(said, "active") {
+	data := filepath.Join(t.TempDir(), "user-data")
+	if err := os.WriteFile(data, []byte("a secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := berth("boot", "--flavor", "small", "--name", "first", "--user-data", data, "--wait")
+	if !strings.Contains(said, "active") {
 		t.Errorf("no machine on the installed host:\n%s", said)
 	}
+	if said := berth("host", "list", "-o", "json"); !strings.Contains(said, `"signed": true`) {
+		t.Errorf("the host does not sign:\n%s", said)
+	}
 	berth("delete", "first", "--wait")
+}
+
+// loadKeys makes the files of all keys, which only root may read, and puts the drop-ins that load them where the package's
+// README says: without one of them no request counts, or no host, or no user data is opened.
+func loadKeys(t *testing.T, root string) {
+	t.Helper()
+	etc := filepath.Join(root, "etc/berth")
+	write := func(name, text string) string {
+		file := filepath.Join(etc, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	master := func(digit string) string { return strings.Repeat(digit, 64) + "\n" }
+	enrolled := func(args ...string) string { return tool(t, ".", filepath.Join(root, "usr/bin/berth"), args...) }
+	hosts, publishers := write("masters", master("1")), write("publish-masters", master("2"))
+	write("user-data-keys", master("3"))
+	write("host.key", enrolled("host", "enroll", "installed", "--masters", hosts))
+	write("publish.key", enrolled("publisher", "enroll", "api", "--projects", "*", "--masters", publishers))
+	for daemon, all := range map[string][]string{
+		"queues": {"hosts-masters"}, "conductor": {"hosts-masters", "publish-masters"},
+		"api": {"publish-key", "user-data-keys"}, "agent": {"host-key", "user-data-keys"},
+	} {
+		dir := filepath.Join(root, "etc/systemd/system/berth-"+daemon+".service.d")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all {
+			tool(t, ".", "cp", filepath.Join(root, "usr/share/berth", name+".conf"), dir)
+		}
+	}
 }
 
 // checkFiles holds who owns what in a root folder where the package was installed.
