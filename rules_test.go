@@ -22,6 +22,7 @@ const module = "github.com/berth-project/berth"
 var cores = []string{
 	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
 	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/lab/size", "pkg/twins",
+	"pkg/explain",
 }
 
 // arrows says, for each folder, which folders of ours it may import besides
@@ -32,6 +33,7 @@ var arrows = map[string][]string{
 	"pkg/hostkey":    {"pkg/compute", "pkg/wire", "pkg/secretfile"},
 	"pkg/publishkey": {"pkg/compute", "pkg/wire", "pkg/secretfile", "pkg/hostkey"},
 	"pkg/sealed":     {"pkg/compute", "pkg/hostkey"},
+	"pkg/explain":    {"pkg/compute"},
 
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},
@@ -103,7 +105,7 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
-		"pkg/audit", "pkg/loopback", "pkg/sealed",
+		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain",
 	},
 	"pkg/audit":            {"pkg/compute", "pkg/auth", "pkg/wire", "pkg/telemetry", "pkg/ratelimit"},
 	"pkg/fencecommand":     {"pkg/compute"},

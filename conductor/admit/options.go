@@ -30,7 +30,7 @@ func Defaults() Options {
 	return Options{
 		RetryFirst:      time.Second,
 		RetryMax:        30 * time.Second,
-		NoCapacityAfter: 10 * time.Second,
+		NoCapacityAfter: compute.NoCapacityAfter,
 		RepublishAfter:  30 * time.Second,
 		RepublishMax:    5 * time.Minute,
 		QuietAfter:      compute.SilentAfter / 2,

@@ -47,7 +47,7 @@ func lockedNode(t testing.TB, change ...func(*Config)) *node {
 	n.offer()
 	n.has(
 		instance(id1, "web", compute.StateActive, func(i *compute.Instance) { i.Project = "own" }),
-		instance(id2, "db", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }),
+		instance(id2, "db", compute.StateActive, func(i *compute.Instance) { i.Project = "alien" }),
 	)
 	n.hears(compute.Beacon{Host: "h1", Journal: "j1", At: start})
 	n.as = ""
@@ -117,8 +117,8 @@ func (n *node) documented() (all []operationOf) {
 // asks makes a request of the operation that is right but for its caller, about one of two projects.
 func (op operationOf) asks(project compute.Project) (method, target, body string) {
 	id, command := id1, "own"
-	if project == "other" {
-		id, command = id2, "other"
+	if project == "alien" {
+		id, command = id2, "alien"
 	}
 	target = strings.NewReplacer("{id}", string(id), "{host}", "h1", "{flavor}", "m1.small", "{axis}", "gpu",
 		"{queue}", "m1.small", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
@@ -202,7 +202,7 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 
 // askedOf is what a caller hears about its own project, and about another if that differs.
 func (op operationOf) askedOf(n *node, token string) string {
-	own, other := n.askAs(token, op, "own").verdict(), n.askAs(token, op, "other").verdict()
+	own, other := n.askAs(token, op, "own").verdict(), n.askAs(token, op, "alien").verdict()
 	if own == other {
 		return own
 	}

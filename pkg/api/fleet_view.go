@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -208,6 +209,22 @@ func (v *hosts) silent(h compute.HostID, now time.Time) bool {
 		return !v.loadedAt.IsZero() && now.Sub(v.loadedAt) > compute.SilentAfter
 	}
 	return now.Sub(last.at) > compute.SilentAfter
+}
+
+// known are all hosts, and how old the oldest word is of one that is not silent.
+func (v *hosts) known(now time.Time) (all []explain.Host, oldest time.Duration) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	all = make([]explain.Host, 0, len(v.byName))
+	for _, last := range v.byName {
+		age := now.Sub(last.at)
+		silent := age > compute.SilentAfter
+		if !silent {
+			oldest = max(oldest, age)
+		}
+		all = append(all, explain.Host{Beacon: last.beacon, Silent: silent})
+	}
+	return all, oldest
 }
 
 // page is a page of all hosts by name.

@@ -86,6 +86,7 @@ func (s *Server) routes() http.Handler {
 	s.routeDeadHosts(api)
 	s.routeTokens(api)
 	s.routeAudit(api)
+	s.routeExplain(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })

@@ -13,11 +13,11 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// crowdedNode has machines of two projects on two hosts, with everything that can be said of them; "other" and
+// crowdedNode has machines of two projects on two hosts, with everything that can be said of them; "alien" and
 // its hosts have names that stand nowhere else.
 func crowdedNode(t *testing.T) *node {
 	n := lockedNode(t)
-	hosts := map[compute.Project]compute.HostID{"own": "rack1-07.secret", "other": "rack2-09.secret"}
+	hosts := map[compute.Project]compute.HostID{"own": "rack1-07.secret", "alien": "rack2-09.secret"}
 	for p, h := range hosts {
 		n.hears(compute.Beacon{Host: h, Journal: compute.JournalID("journal-of-" + h), At: start})
 		n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true, About: []compute.QueueAdvice{
@@ -57,7 +57,7 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 		a := n.do(method, target, body)
 		asked++
 		for _, secret := range []string{
-			"other", ".secret", "DATAOF", "KEYOFother", "5011", "5111", "j1", "journal-of", "rack",
+			"alien", ".secret", "DATAOF", "KEYOFalien", "5011", "5111", "j1", "journal-of", "rack",
 		} {
 			text := string(a.body)
 			for _, said := range []string{target, body} { // what the caller said itself
@@ -78,22 +78,23 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 		}
 	}
 	for _, op := range n.documented() {
-		for _, project := range []compute.Project{"own", "other"} {
+		for _, project := range []compute.Project{"own", "alien"} {
 			look(op.asks(project))
 		}
 	}
 	for _, id := range []string{"30", "31", "32", "50", "51", "52"} {
 		at := "/v1/instances/" + id + "111111-1111-4111-8111-111111111111"
-		for _, project := range []string{"own", "other"} {
+		for _, project := range []string{"own", "alien"} {
 			look("GET", at+"?project="+project, "")
 			look("POST", at+"/reboot?project="+project, "")
 			look("GET", at+"/console?project="+project, "")
+			look("GET", at+"/explain?project="+project, "")
 		}
 	}
 	for _, query := range []string{
 		"project=own&all=true", "project=own&host=rack1-07.secret", "project=own&host=rack2-09.secret",
 		"project=own&fields=ssh_keys,host", "project=own&ref=5", "project=own&marker=1_50111111-1111-4111-8111-111111111111",
-		"project=own&id=50111111-1111-4111-8111-111111111111", "project=other",
+		"project=own&id=50111111-1111-4111-8111-111111111111", "project=alien",
 	} {
 		look("GET", "/v1/instances?"+query, "")
 	}
@@ -107,7 +108,7 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 func TestOperatorsSeeHosts(t *testing.T) {
 	n := crowdedNode(t)
 	n.as = n.token(auth.RoleOperator, "")
-	i := into[rest.Instance](n.do("GET", "/v1/instances/50111111-1111-4111-8111-111111111111?project=other", nil), 200)
+	i := into[rest.Instance](n.do("GET", "/v1/instances/50111111-1111-4111-8111-111111111111?project=alien", nil), 200)
 	if i.Host != "rack2-09.secret" || !strings.Contains(i.Failures[0].Message, "rack2-09.secret") {
 		t.Errorf("%+v", i)
 	}
@@ -149,7 +150,7 @@ func TestOpaqueHosts(t *testing.T) {
 // A key of one project says nothing to another: neither whether it was used, nor can it be taken first.
 func TestKeysOfOthers(t *testing.T) {
 	n := lockedNode(t)
-	others := wire.KeyedInstance("other", "deploy-42")
+	others := wire.KeyedInstance("alien", "deploy-42")
 	n.as = n.token(auth.RoleMember, "own")
 	const at = "/v1/instances?project=own"
 	for range 2 {
@@ -157,27 +158,27 @@ func TestKeysOfOthers(t *testing.T) {
 		if p.Field != "id" {
 			t.Errorf("%+v", p)
 		}
-		n.has(instance(others, "x", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }))
+		n.has(instance(others, "x", compute.StateActive, func(i *compute.Instance) { i.Project = "alien" }))
 	}
 	p := n.do("POST", at, rest.Boot{ID: id2, Flavor: "m1.small"}).refused(409, compute.KindConflict)
 	if p.Reason != nil || strings.Contains(p.Detail, "project") {
 		t.Errorf("%+v", p)
 	}
-	n.as = n.token(auth.RoleMember, "other")
-	into[rest.Instance](n.do("POST", "/v1/instances?project=other", rest.Boot{ID: id3, Flavor: "m1.small"}), 202)
+	n.as = n.token(auth.RoleMember, "alien")
+	into[rest.Instance](n.do("POST", "/v1/instances?project=alien", rest.Boot{ID: id3, Flavor: "m1.small"}), 202)
 }
 
 // The project of the body counts, whatever the query says.
 func TestBootIsOfItsBodysProject(t *testing.T) {
 	n := lockedNode(t)
 	n.as = n.token(auth.RoleMember, "own")
-	for query, body := range map[string]string{"": "other", "?project=other": "", "?project=other&x=": "other"} {
+	for query, body := range map[string]string{"": "alien", "?project=alien": "", "?project=alien&x=": "alien"} {
 		a := n.do("POST", "/v1/instances"+query, fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, body))
 		if a.status != 403 && a.status != 422 {
 			t.Errorf("%s %s: %d %s", query, body, a.status, a.body)
 		}
 	}
-	n.do("POST", "/v1/instances?project=own", `{"flavor": "m1.small", "project": "other"}`).
+	n.do("POST", "/v1/instances?project=own", `{"flavor": "m1.small", "project": "alien"}`).
 		refused(422, compute.KindInvalid)
 	n.do("POST", "/v1/instances", `{"flavor": "m1.small"}`).refused(403, compute.KindForbidden) // of "default"
 	if len(n.published()) > 0 {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,4 +72,85 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},
 	}
+}
+
+func newExplain(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain NAME|ID|PREFIX",
+		Short: "Explain where an instance is, or why it is not placed",
+		Long: `Say where an instance is and why, what happens next and when, and what can be done.
+
+While it is queued, every host is held against it, by what hosts said last: how many can take it now, how
+many once something changes there, and how many never. Operators see the hosts that are nearest to taking it.`,
+		Example: "  berth explain web-1\n  berth explain web-1 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), args[0])
+			if err != nil {
+				return err
+			}
+			e, err := c.Explain(cmd.Context(), i.ID)
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			sheet := Sheet[client.Explanation]{Name: func(e client.Explanation) string { return string(e.ID) }}
+			details := func(e client.Explanation) []detail { return explanation(e, now) }
+			return sheet.one(cmd.OutOrStdout(), out, e, details)
+		},
+	}
+}
+
+func explanation(e client.Explanation, now time.Time) []detail {
+	out := []detail{
+		{"Instance", strings.TrimSpace(e.Name + " " + string(e.ID))}, {"State", string(e.State)}, {"Why", e.Summary},
+	}
+	if p := e.Place; p != nil && p.Depth > 0 {
+		out = append(out, detail{"In line", fmt.Sprintf("%d of %d in queue %s, the first since %s",
+			p.Position+1, p.Depth, e.Queue, short(now.Sub(p.Oldest)))})
+	}
+	if h := e.Hosts; h != nil {
+		out = append(out, detail{"Hosts", fmt.Sprintf("%d can take it now, %d later, %d never", h.Now, h.Later, h.Never)})
+		var near []string
+		for _, n := range h.Nearest {
+			near = append(near, nearest(n))
+		}
+		out = append(out, detail{"Nearest", strings.Join(near, "\n")})
+	}
+	var failures, next []string
+	for _, f := range e.Failures {
+		failures = append(failures, fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)))
+	}
+	for _, n := range e.Next {
+		when := ""
+		if !n.At.IsZero() {
+			when = "in " + short(n.At.Sub(now)) + ": "
+		}
+		next = append(next, when+n.What)
+	}
+	return append(out, detail{"Failures", strings.Join(failures, "\n")}, detail{"Next", strings.Join(next, "\n")},
+		detail{"You can", strings.Join(e.YouCan, "\n")}, detail{"Operators can", strings.Join(e.OperatorsCan, "\n")})
+}
+
+// nearest is a host that is near to taking it, in a line.
+func nearest(n client.HostStanding) string {
+	parts := []string{string(n.Host) + ": " + n.Standing}
+	if len(n.Short) > 0 {
+		parts = append(parts, "short of "+humanResources(n.Short))
+	}
+	for _, t := range n.Traits {
+		parts = append(parts, string(t))
+	}
+	if n.Reason != "" {
+		parts = append(parts, printable(n.Reason))
+	}
+	if n.Room > 0 {
+		parts = append(parts, fmt.Sprintf("room for %d", n.Room))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -49,6 +49,8 @@ type (
 	NewToken      = rest.NewToken
 	TokenWish     = rest.TokenWish
 	AuditEntry    = rest.AuditEntry
+	Explanation   = rest.Explanation
+	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration
 )
 

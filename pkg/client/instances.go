@@ -60,6 +60,13 @@ func (c *Client) Instance(ctx context.Context, id compute.InstanceID) (Instance,
 	return out, err
 }
 
+// Explain says where an instance is, or why it is not placed.
+func (c *Client) Explain(ctx context.Context, id compute.InstanceID) (Explanation, error) {
+	var out Explanation
+	err := c.call(ctx, http.MethodGet, c.scoped(), nil, &out, "instances", string(id), "explain")
+	return out, err
+}
+
 // Delete asks for an instance to be deleted. It returns once the request cannot
 // be lost, with the instance as it was then known.
 func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, error) {

@@ -46,13 +46,16 @@ type Boot struct {
 	Avoid        []HostID      // never build it there
 }
 
+// NoCapacityAfter is how long a request that does not want to wait does so.
+const NoCapacityAfter = 10 * time.Second
+
 // NoCapacity is what shall happen when no host takes the work.
 type NoCapacity uint8
 
 // What a request can want when no host takes it.
 const (
 	WaitForCapacity NoCapacity = iota // until the deadline
-	FailAtOnce                        // after 10 s unclaimed
+	FailAtOnce                        // after NoCapacityAfter unclaimed
 )
 
 var noCapacityNames = [...]string{"wait", "fail"}

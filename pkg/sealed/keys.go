@@ -146,7 +146,10 @@ func (k *Keys) Check(s compute.Sealed) error {
 // KeyOf names the key under which s is sealed, without opening it; false: it is nothing that this version reads.
 func KeyOf(s compute.Sealed) (compute.KeyID, bool) {
 	p, err := parse(s)
-	return compute.KeyID(p.id.String()), err == nil
+	if err != nil {
+		return "", false
+	}
+	return compute.KeyID(p.id.String()), true
 }
 
 func (k *Keys) find(id hostkey.MasterID) (hostkey.Master, error) {

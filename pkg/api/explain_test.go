@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/sealed"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// offering is a beacon of a host with so many processors free of eight, and with plenty of the rest.
+func offering(h compute.HostID, free int64) compute.Beacon {
+	all := compute.Resources{compute.VCPU: 8, compute.MemoryMB: 1 << 20, compute.DiskGB: 1 << 10}
+	left := all.Clone()
+	left[compute.VCPU] = free
+	return compute.Beacon{
+		Host: h, Journal: compute.JournalID("j-" + h), At: start, Free: left, Inventory: compute.Inventory{Totals: all},
+	}
+}
+
+// TestExplainFollowsBeacons: what is said is worked out from the last word of every host, whatever advice says, and a
+// project sees counts where operators see hosts.
+func TestExplainFollowsBeacons(t *testing.T) {
+	n := lockedNode(t)
+	n.Hosts([]wire.Record{{Key: []byte("h1")}}, true) // of which lockedNode has heard
+	waits := instance(id1, "w", compute.StateQueued, func(i *compute.Instance) { i.Project, i.Resources[compute.VCPU] = "own", 4 })
+	n.has(waits)
+	explain := func(role auth.Role, project compute.Project) rest.Explanation {
+		t.Helper()
+		n.as = n.token(role, project)
+		return into[rest.Explanation](n.do("GET", path(id1)+"/explain?project=own", nil), 200)
+	}
+	if e := explain(auth.RoleReader, "own"); e.Summary != "there is no host" || e.State != "queued" || e.Hosts.Total != 0 {
+		t.Errorf("%+v", e)
+	}
+	n.hears(offering("rack1", 1))
+	n.hears(offering("rack2", 3))
+	e := explain(auth.RoleOperator, "")
+	want := rest.Standings{
+		Total: 2, Later: 2, By: map[string]uint32{"full": 2}, Empty: 4, Traits: []rest.UnfitTrait{},
+		Short: []rest.Shortage{{Class: compute.VCPU, Hosts: 2, Least: 1}},
+		Nearest: []rest.HostStanding{
+			{Host: "rack2", Standing: "full", Short: compute.Resources{compute.VCPU: 1}},
+			{Host: "rack1", Standing: "full", Short: compute.Resources{compute.VCPU: 3}},
+		},
+		Oldest: e.Hosts.Oldest,
+	}
+	equal(t, "full", want, *e.Hosts)
+	if e.Place == nil || e.Place.Depth != 1 || len(e.YouCan) == 0 || len(e.OperatorsCan) != 2 || len(e.Next) == 0 {
+		t.Errorf("%+v", e)
+	}
+	e = explain(auth.RoleReader, "own")
+	if e.Hosts.Nearest != nil || e.OperatorsCan != nil || e.Hosts.Later != 2 || strings.Contains(e.Summary, "rack") {
+		t.Errorf("a project sees %+v of %+v", e, e.Hosts)
+	}
+	n.hears(offering("rack2", 4)) // the very next word
+	if e = explain(auth.RoleReader, "own"); e.Hosts.Now != 1 || !strings.HasPrefix(e.Summary, "1 host can take it now") {
+		t.Errorf("with room: %s", e.Summary)
+	}
+}
+
+// TestExplainSealed: a host that cannot open the user data is not one that fits.
+func TestExplainSealed(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	n := newNode(t)
+	data, err := keys.Seal(sealed.Owner{Project: "default", Instance: id1}, []byte("data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) { i.Boot.Sealed = data }))
+	for opens, want := range map[compute.KeyID]string{"0a0b0c0d": "lacks-key", keys.IDs()[0]: "fits"} {
+		b := offering("h1", 8)
+		b.Opens = []compute.KeyID{opens}
+		n.hears(b)
+		e := into[rest.Explanation](n.do("GET", path(id1)+"/explain", nil), 200)
+		equal(t, want, map[string]uint32{want: 1}, e.Hosts.By)
+	}
+}
+
+// TestExplainEveryState answers, and what is not there is not found.
+func TestExplainEveryState(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.do("POST", "/v1/instances", rest.Boot{ID: id2, Flavor: "m1.small", Name: "new"})
+	for _, state := range []compute.State{
+		compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting, compute.StateDeleted,
+		compute.StateError,
+	} {
+		n.has(instance(id1, "w", state))
+		e := into[rest.Explanation](n.do("GET", path(id1)+"/explain", nil), 200)
+		if e.Summary == "" || string(e.State) != state.String() || (e.Hosts != nil) != (state == compute.StateQueued) {
+			t.Errorf("%s: %+v", state, e)
+		}
+	}
+	e := into[rest.Explanation](n.do("GET", path(id2)+"/explain", nil), 200)
+	if e.State != "accepted" || e.Name != "new" || !strings.Contains(e.Summary, "conductor") {
+		t.Errorf("%+v", e)
+	}
+	n.do("GET", path(id3)+"/explain", nil).refused(404, compute.KindNotFound)
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Wanted is one machine that somebody wants.
+type Wanted struct {
+	Resources compute.Resources
+	Required  []compute.Trait
+	Forbidden []compute.Trait
+	Host      compute.HostID   // on it and nowhere else; empty: anywhere
+	Avoid     []compute.HostID // never there
+	Failed    []compute.HostID // where earlier attempts failed
+	Key       compute.KeyID    // that its user data is sealed under; empty: none
+}
+
+// Host is what is known of a host.
+type Host struct {
+	Beacon *compute.Beacon
+	Silent bool // not heard of for compute.SilentAfter
+}
+
+// Standing is what a host is to a machine: the first that applies, in this order.
+type Standing uint8
+
+// The standings. Up to TooSmall they stay as long as the request, the host and the flavor are what they are.
+const (
+	OtherHost   Standing = iota // the request is for another host
+	Avoided                     // the request is never to be built there
+	LacksTrait                  // it lacks a trait, or has one that it must not
+	TooSmall                    // even when it is empty
+	LacksKey                    // it cannot open the user data
+	Silent                      // not heard of
+	Twin                        // two agents have its name, so it takes nothing
+	Disabled                    // an operator took it out
+	Draining                    // an operator empties it
+	Quarantined                 // starts failed there
+	Full                        // it would fit when emptier
+	FailedThere                 // an attempt failed there: it leaves the work to others first
+	Fits                        // it can take it now
+	standings
+)
+
+var standingNames = [...]string{
+	"pinned-elsewhere", "avoided", "lacks-trait", "too-small", "lacks-key", "silent", "twin", "disabled", "draining",
+	"quarantined", "full", "failed-there", "fits",
+}
+
+// String is the standing's name in APIs.
+func (s Standing) String() string {
+	if s < standings {
+		return standingNames[s]
+	}
+	return "unknown"
+}
+
+// Never says whether a host in this standing never takes the machine, whatever becomes free.
+func (s Standing) Never() bool { return s <= TooSmall }
+
+// Now says whether it can take it now.
+func (s Standing) Now() bool { return s == Fits || s == FailedThere }
+
+// Verdict is what one host is to a machine.
+type Verdict struct {
+	Host     compute.HostID
+	Standing Standing
+	Short    compute.Resources // TooSmall: beyond what it has; Full: beyond what is free there
+	Traits   []compute.Trait   // LacksTrait: those that it lacks or must not have
+	Reason   string            // Disabled, Draining and Quarantined: why, as the host says
+	Room     int64             // how many such machines it could begin now, by what is free; 0 unless Now
+	Empty    int64             // how many it could have when it is empty; 0 if Never
+}
+
+// Judge says what a host is to a machine.
+func Judge(w Wanted, h Host) Verdict {
+	b := h.Beacon
+	out := Verdict{Host: b.Host, Reason: b.Reason}
+	out.Standing = w.standing(h, &out)
+	if out.Standing != Disabled && out.Standing != Draining && out.Standing != Quarantined {
+		out.Reason = ""
+	}
+	if !out.Standing.Never() {
+		out.Empty = times(w.Resources, whole(b), b.Inventory.Largest)
+	}
+	if out.Standing.Now() {
+		out.Room = times(w.Resources, b.Free, b.Largest)
+	}
+	return out
+}
+
+func (w Wanted) standing(h Host, out *Verdict) Standing {
+	b := h.Beacon
+	if w.Host != "" && w.Host != b.Host {
+		return OtherHost
+	}
+	if slices.Contains(w.Avoid, b.Host) {
+		return Avoided
+	}
+	if out.Traits = w.unfit(b.Inventory.Traits); len(out.Traits) > 0 {
+		return LacksTrait
+	}
+	if out.Short = beyond(w.Resources, whole(b), b.Inventory.Largest); len(out.Short) > 0 {
+		return TooSmall
+	}
+	if w.Key != "" && !slices.Contains(b.Opens, w.Key) {
+		return LacksKey
+	}
+	if h.Silent || b.State == compute.HostSilent || b.Leaves {
+		return Silent
+	}
+	if b.Asks || b.Beside != (compute.Voice{}) {
+		return Twin
+	}
+	switch b.State {
+	case compute.HostDisabled:
+		return Disabled
+	case compute.HostDraining:
+		return Draining
+	case compute.HostQuarantined:
+		return Quarantined
+	}
+	if out.Short = beyond(w.Resources, b.Free, b.Largest); len(out.Short) > 0 {
+		return Full
+	}
+	if slices.Contains(w.Failed, b.Host) {
+		return FailedThere
+	}
+	return Fits
+}
+
+// unfit are the traits for which a host with these does not do.
+func (w Wanted) unfit(has []compute.Trait) (out []compute.Trait) {
+	for _, t := range w.Required {
+		if !slices.Contains(has, t) {
+			out = append(out, t)
+		}
+	}
+	for _, t := range w.Forbidden {
+		if slices.Contains(has, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// whole is what a host has for machines when there is none.
+func whole(b *compute.Beacon) compute.Resources {
+	return b.Inventory.Totals.Minus(b.Inventory.Reserved)
+}
+
+// beyond is what is wanted of each class beyond what one machine may have of what is there; nil: nothing.
+func beyond(wanted, there, largest compute.Resources) compute.Resources {
+	var short compute.Resources
+	for c, n := range wanted {
+		if has := most(c, there, largest); n > has {
+			if short == nil {
+				short = compute.Resources{}
+			}
+			short[c] = n - max(0, has)
+		}
+	}
+	return short
+}
+
+// most is how much of a class one machine may have.
+func most(c compute.ResourceClass, there, largest compute.Resources) int64 {
+	if n, less := largest[c]; less {
+		return min(n, there[c])
+	}
+	return there[c]
+}
+
+// times is how many of what is wanted are there. That one machine may have less than all (largest) bounds none but the
+// first: where it is too much, there are none.
+func times(wanted, there, largest compute.Resources) int64 {
+	if len(beyond(wanted, there, largest)) > 0 {
+		return 0
+	}
+	n := int64(compute.MaxAmount)
+	for c, amount := range wanted {
+		if amount > 0 {
+			n = min(n, there[c]/amount)
+		}
+	}
+	return n
+}
+
+// nearer orders verdicts: who can take it comes first, then whom the least keeps from it.
+func nearer(w Wanted) func(a, b Verdict) int {
+	return func(a, b Verdict) int {
+		return cmp.Or(
+			cmp.Compare(b.Standing, a.Standing),
+			cmp.Compare(share(w.Resources, a.Short), share(w.Resources, b.Short)),
+			cmp.Compare(len(a.Traits), len(b.Traits)),
+			cmp.Compare(a.Host, b.Host),
+		)
+	}
+}
+
+// share is how much of what is wanted is short, of the class of which the largest part is.
+func share(wanted, short compute.Resources) (most float64) {
+	for c, n := range short {
+		if wanted[c] > 0 {
+			most = max(most, float64(n)/float64(wanted[c]))
+		}
+	}
+	return most
+}

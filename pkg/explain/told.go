@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Facts are what is known of one instance.
+type Facts struct {
+	Now        time.Time
+	Instance   *compute.Instance // nil: its request was taken, and not decided yet
+	AcceptedAt time.Time         // of a request that is not decided yet
+	Hosts      Answer            // of one that is queued, or would be
+	On         *Host             // the host that has it, or that it is for; nil: it was never heard of, or there is none
+	Position   uint64            // how many are before it in its queue
+	Depth      uint64            // how many wait there
+	Closed     bool              // its queue is closed: the flavor or a capability was removed
+	FailAfter  time.Duration     // on_no_capacity: fail ends what nobody took for so long
+}
+
+// Told is an explanation in words.
+type Told struct {
+	Summary   string   // where it is, and why, in a sentence
+	Next      []Event  // what happens by itself, in order
+	Asker     []string // what who asked for it can do
+	Operators []string // what operators can do; it has names of hosts
+}
+
+// Event is something that will happen.
+type Event struct {
+	At   time.Time // zero: nobody knows when
+	What string
+}
+
+// lateDecision is how long a request may wait for a conductor before that is the news.
+const lateDecision = 10 * time.Second
+
+// Tell explains.
+func Tell(f Facts) Told {
+	i := f.Instance
+	if i == nil {
+		return f.accepted()
+	}
+	switch i.State {
+	case compute.StateQueued:
+		return f.queued()
+	case compute.StateStarting:
+		return f.starting()
+	case compute.StateActive:
+		return f.active()
+	case compute.StateDeleting:
+		return f.deleting()
+	case compute.StateDeleted:
+		return Told{Summary: "it is deleted" + because(i.Reason)}
+	case compute.StateError:
+		return f.failed()
+	}
+	return Told{Summary: "it is " + i.State.String()}
+}
+
+func (f Facts) accepted() Told {
+	waited := f.Now.Sub(f.AcceptedAt)
+	if waited < lateDecision {
+		return Told{
+			Summary: "its request is safe, and a conductor decides about it within seconds",
+			Next:    []Event{{What: "a conductor checks the quota and puts it into its queue"}},
+		}
+	}
+	return Told{
+		Summary:   fmt.Sprintf("its request is safe, and no conductor has read it for %s", span(waited)),
+		Next:      []Event{{What: "it is decided once conductors are there again: nothing is lost"}},
+		Operators: []string{"look whether conductors run and reach Kafka: berth doctor"},
+	}
+}
+
+func (f Facts) queued() Told {
+	i := f.Instance
+	var out Told
+	switch {
+	case i.PublishAt.After(f.Now):
+		out.Summary = fmt.Sprintf("%s; attempt %d begins in %s", f.lastFailure(), i.Attempt, span(i.PublishAt.Sub(f.Now)))
+		out.Next = append(out.Next, Event{At: i.PublishAt, What: fmt.Sprintf("attempt %d of %d", i.Attempt, i.Boot.Attempts)})
+	case i.Boot.Host != "":
+		out = f.pinned()
+	default:
+		out = f.waiting()
+	}
+	if f.Closed {
+		out.Summary += "; its flavor or a capability of it was removed, and it is still built as it was asked for"
+	}
+	if i.Boot.OnNoCapacity == compute.FailAtOnce && f.Hosts.Now() == 0 && f.FailAfter > 0 {
+		since := i.QueuedAt
+		if i.PublishAt.After(since) {
+			since = i.PublishAt
+		}
+		out.Next = append(out.Next, Event{At: since.Add(f.FailAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)"})
+	}
+	if !i.Deadline.IsZero() {
+		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if no host has taken it (deadline)"})
+	}
+	return out
+}
+
+// lastFailure is how the attempt before ended.
+func (f Facts) lastFailure() string {
+	all := f.Instance.Failures
+	if len(all) == 0 {
+		return "it waits for its next attempt"
+	}
+	last := all[len(all)-1]
+	return fmt.Sprintf("attempt %d failed on %s (%s%s)", last.Attempt, last.Host, last.Class, colon(last.Message))
+}
+
+// waiting is work in a queue that any host may take.
+func (f Facts) waiting() (out Told) {
+	a := f.Hosts
+	switch {
+	case a.Total() == 0:
+		out.Summary = "there is no host"
+		out.Operators = []string{"start an agent on a host: berth agent"}
+	case a.Now() > 0 && f.Position == 0:
+		out.Summary = fmt.Sprintf("%s can take it now, and it is the next of its queue", count(a.Now(), "host"))
+		out.Next = []Event{{What: "a host takes it within seconds"}}
+	case a.Now() > 0:
+		out.Summary = fmt.Sprintf("%s can take it now; %d are before it in its queue", count(a.Now(), "host"), f.Position)
+		out.Next = []Event{{What: "hosts take one after the other"}}
+	case a.Later() == 0:
+		out.Summary = fmt.Sprintf("none of %s can ever take it: %s", count(a.Total(), "host"), strings.Join(a.nevers(), ", "))
+	default:
+		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
+		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
+	}
+	if a.Now() == 0 {
+		out.Asker, out.Operators = f.asker(), append(out.Operators, a.operators()...)
+	}
+	return out
+}
+
+// pinned is work that one host alone may take.
+func (f Facts) pinned() (out Told) {
+	h := f.Instance.Boot.Host
+	out.Asker = []string{"boot another one without a host, if it may run elsewhere, and delete this one"}
+	if f.On == nil {
+		out.Summary = fmt.Sprintf("it is for host %s alone, which was never heard of", h)
+		return out
+	}
+	v := Judge(WantedBy(f.Instance), *f.On)
+	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says())
+	if v.Standing.Now() {
+		out.Asker, out.Next = nil, []Event{{What: "its host takes it within seconds"}}
+		return out
+	}
+	out.Operators = v.operators()
+	return out
+}
+
+// WantedBy is the machine that an instance asks for. It does not know the key of its user data.
+func WantedBy(i *compute.Instance) Wanted {
+	w := Wanted{
+		Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host, Avoid: i.Boot.Avoid,
+	}
+	for _, f := range i.Failures {
+		w.Failed = append(w.Failed, f.Host)
+	}
+	return w
+}
+
+func (f Facts) starting() Told {
+	i := f.Instance
+	since := f.Now.Sub(i.StartingAt)
+	if f.On != nil && f.On.Silent {
+		return f.onSilent("it was being launched there")
+	}
+	return Told{
+		Summary: fmt.Sprintf("host %s launches it since %s (attempt %d)", i.Host, span(since), i.Attempt),
+		Next:    []Event{{What: "its host says that it runs, or why not, within ten minutes"}},
+	}
+}
+
+// onSilent is what its host does not answer for.
+func (f Facts) onSilent(was string) Told {
+	i := f.Instance
+	return Told{
+		Summary: fmt.Sprintf("host %s, which has it, is silent: %s, and nobody knows whether it is", i.Host, was),
+		Next:    []Event{{What: "nothing is moved by silence: its host goes on where it was once it is heard again"}},
+		Operators: []string{
+			fmt.Sprintf("look at the agent of host %s and at its way to Kafka", i.Host),
+			fmt.Sprintf("if the host is dead for certain: berth host evacuate %s --fenced", i.Host),
+		},
+	}
+}
+
+func (f Facts) active() Told {
+	i := f.Instance
+	if f.On != nil && f.On.Silent {
+		return f.onSilent("it ran there")
+	}
+	if i.Stopped != nil {
+		return Told{
+			Summary: fmt.Sprintf("it is %s on host %s%s", i.Power, i.Host, because(i.Stopped)),
+			Asker:   []string{"start it again: berth start " + name(i)},
+		}
+	}
+	return Told{Summary: fmt.Sprintf("it runs on host %s since %s", i.Host, span(f.Now.Sub(i.ActiveAt)))}
+}
+
+func (f Facts) deleting() Told {
+	i := f.Instance
+	if f.On != nil && f.On.Silent {
+		return f.onSilent("it is to be deleted")
+	}
+	return Told{
+		Summary: fmt.Sprintf("host %s destroys it, and says so once it is gone", i.Host),
+		Next:    []Event{{What: "it becomes deleted, and its room and quota are free"}},
+	}
+}
+
+func (f Facts) failed() Told {
+	i := f.Instance
+	out := Told{Summary: "it ended in error" + because(i.Reason)}
+	if i.Reason == nil {
+		return out
+	}
+	switch i.Reason.Code {
+	case compute.QuotaExceeded:
+		out.Asker = []string{"delete something of this project, or ask for more quota; then boot it again"}
+		out.Operators = []string{fmt.Sprintf("berth quota set %s gives the project more", i.Project)}
+	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
+		out.Asker = []string{"berth flavor list and berth capability list show what there is"}
+	case compute.AttemptsExhausted, compute.BuildFailed:
+		out.Asker = []string{"what failed each time is above: mend the image or the user data if it was the request's, and boot it again"}
+		out.Operators = []string{"look at the hosts on which it failed: berth host show"}
+	case compute.DeadlineExceeded, compute.NoEligibleHost, compute.NeverFits, compute.PinnedHostUnavailable:
+		out.Asker = []string{"berth why says whether it would be placed now, and what it takes"}
+	case compute.Malformed:
+		out.Asker = []string{"give what the reason asks for, and boot it under another id"}
+	case compute.HostLost:
+		out.Asker = []string{"boot another one: the machine and its disk are gone with the host"}
+	}
+	return out
+}
+
+func name(i *compute.Instance) string {
+	if i.Boot.Name != "" {
+		return i.Boot.Name
+	}
+	return string(i.ID)
+}
+
+// because is a reason behind what it is the reason of.
+func because(r *compute.Reason) string {
+	if r == nil {
+		return ""
+	}
+	return ": " + r.String()
+}
+
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

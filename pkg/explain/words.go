@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// says is what a host is, behind its name: "which …".
+func (v Verdict) says() string {
+	switch v.Standing {
+	case OtherHost:
+		return "is another one"
+	case Avoided:
+		return "it must never be built on"
+	case LacksTrait:
+		return "has the wrong traits for it: " + list(v.Traits)
+	case TooSmall:
+		return "is too small even when empty, by " + Amounts(v.Short)
+	case LacksKey:
+		return "has no key that opens its user data"
+	case Silent:
+		return "is silent"
+	case Twin:
+		return "two agents speak for"
+	case Disabled, Draining, Quarantined:
+		return "is " + v.Standing.String() + colon(v.Reason)
+	case Full:
+		return "has too little room: " + Amounts(v.Short) + " short"
+	case FailedThere:
+		return "takes it though an attempt failed there, if no other does"
+	}
+	return "can take it now"
+}
+
+// operators is what an operator can do so that a host takes it.
+func (v Verdict) operators() []string {
+	switch v.Standing {
+	case LacksKey:
+		return []string{fmt.Sprintf("put the key into the file of user_data.keys of host %s, and restart its agent", v.Host)}
+	case Silent:
+		return []string{fmt.Sprintf("look at the agent of host %s and at its way to Kafka", v.Host)}
+	case Twin:
+		return []string{fmt.Sprintf("stop one of the agents that have the name of host %s", v.Host)}
+	case Disabled, Draining, Quarantined:
+		return []string{fmt.Sprintf("berth host enable %s", v.Host)}
+	case Full:
+		return []string{fmt.Sprintf("free %s on host %s", Amounts(v.Short), v.Host)}
+	case LacksTrait:
+		return []string{fmt.Sprintf("look at the traits of host %s: berth host show %s", v.Host, v.Host)}
+	}
+	return nil
+}
+
+// laters say what would have to change and on how many hosts, the most promising first.
+func (a Answer) laters() (out []string) {
+	for s := Full; s >= LacksKey; s-- {
+		n := a.Counts[s]
+		if n == 0 {
+			continue
+		}
+		switch s {
+		case Full:
+			at := slices.IndexFunc(a.Nearest, func(v Verdict) bool { return v.Standing == Full }) // none is nearer than full ones
+			out = append(out, fmt.Sprintf("%d full (the nearest is short of %s)", n, Amounts(a.Nearest[at].Short)))
+		case LacksKey:
+			out = append(out, fmt.Sprintf("%d without the key of its user data", n))
+		case Twin:
+			out = append(out, fmt.Sprintf("%d with two agents of one name", n))
+		default:
+			out = append(out, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return out
+}
+
+// nevers say why hosts can never take it.
+func (a Answer) nevers() (out []string) {
+	for s := OtherHost; s.Never(); s++ {
+		n := a.Counts[s]
+		switch {
+		case n == 0:
+		case s == OtherHost:
+			out = append(out, fmt.Sprintf("%d not the one that it is for", n))
+		case s == Avoided:
+			out = append(out, fmt.Sprintf("%d that it avoids", n))
+		case s == LacksTrait:
+			var names []compute.Trait
+			for _, u := range a.Traits {
+				names = append(names, u.Trait)
+			}
+			out = append(out, fmt.Sprintf("%d with the wrong traits (%s)", n, list(names)))
+		case s == TooSmall:
+			out = append(out, fmt.Sprintf("%d too small even when empty", n))
+		}
+	}
+	return out
+}
+
+// asker is what who waits can do, the most promising first.
+func (f Facts) asker() (out []string) {
+	a := f.Hosts
+	if n := a.Counts[Full]; n > 0 {
+		out = append(out, "delete machines that are not needed, or boot a smaller flavor")
+	}
+	if a.Counts[Avoided] > 0 {
+		out = append(out, "boot it without some of the hosts that it avoids")
+	}
+	if a.Counts[LacksTrait] > 0 && len(f.wanted().With) > 0 {
+		out = append(out, "boot it without one of its capabilities")
+	}
+	if a.Counts[TooSmall] > 0 && a.Later() == 0 {
+		out = append(out, "boot a smaller flavor")
+	}
+	return out
+}
+
+func (f Facts) wanted() compute.Boot {
+	if f.Instance == nil {
+		return compute.Boot{}
+	}
+	return f.Instance.Boot
+}
+
+// operators is what operators can do, by the hosts that are nearest to taking it.
+func (a Answer) operators() (out []string) {
+	const most = 3
+	for _, v := range a.Nearest {
+		for _, line := range v.operators() {
+			if out = append(out, line); len(out) == most {
+				return out
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, "add a host that is large enough and has the traits")
+	}
+	return out
+}
+
+// Amounts are resources for people: "16 processors and 2 GiB of memory".
+func Amounts(r compute.Resources) string {
+	var parts []string
+	for _, c := range r.Classes() {
+		switch n := r[c]; c {
+		case compute.VCPU:
+			parts = append(parts, count(n, "processor"))
+		case compute.MemoryMB:
+			parts = append(parts, memory(n)+" of memory")
+		case compute.DiskGB:
+			parts = append(parts, fmt.Sprintf("%d GiB of disk", n))
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, c))
+		}
+	}
+	if len(parts) > 1 {
+		parts = []string{strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]}
+	}
+	return strings.Join(parts, "")
+}
+
+func memory(mib int64) string {
+	if mib%1024 == 0 {
+		return fmt.Sprintf("%d GiB", mib/1024)
+	}
+	return fmt.Sprintf("%d MiB", mib)
+}
+
+func list(traits []compute.Trait) string {
+	var names []string
+	for _, t := range traits {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}
+
+func count[N int64 | uint32](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// span is a time for people: "12s", "5m", "3h10m".
+func span(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Round(time.Minute).Minutes()))
+	}
+	d = d.Round(time.Minute)
+	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+}
