@@ -199,12 +199,12 @@ func (f *far) openQueues() {
 		}
 		for _, q := range compute.Permutations(flavor, axes) {
 			q.Group = "agents-0"
-			hosts := compute.HostCounts{Eligible: 2}
+			hosts := compute.HostCounts{Eligible: 3}
 			switch {
 			case q.Resources[compute.VCPU] > 8:
-				hosts = compute.HostCounts{NeverFits: 2}
+				hosts = compute.HostCounts{NeverFits: 3}
 			case isFull(flavor.Name):
-				hosts = compute.HostCounts{Full: 3, Draining: 1}
+				hosts = compute.HostCounts{Full: 3}
 			}
 			f.node.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
 			f.node.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{

@@ -96,17 +96,44 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) (named []co
 		}
 	}
 	if last, ok := s.views.hosts.get(on); ok {
-		f.On = &explain.Host{Beacon: last.beacon, Silent: s.isSilent(on)}
+		h := last.explained(s.now)
+		f.On = &h
 	}
 	return named
 }
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
 func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {
+	hosts, oldest := s.views.hosts.known(s.now)
+	return explain.Hosts(wantedBy(i), hosts), oldest
+}
+
+// wantedBy is the machine that an instance asks for.
+func wantedBy(i *compute.Instance) explain.Wanted {
 	w := explain.WantedBy(i)
 	w.Key, _ = sealed.KeyOf(i.Boot.Sealed)
-	hosts, oldest := s.views.hosts.known(s.now)
-	return explain.Hosts(w, hosts), oldest
+	return w
+}
+
+// counts is how many hosts are what to an instance that is queued. Those that wait in one queue mostly want the same of a
+// host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put right.
+func (s *presenter) counts(i *compute.Instance) explain.Counts {
+	w := wantedBy(i)
+	avoid := w.Avoid
+	w.Avoid, w.Failed = nil, nil
+	same := string(i.Queue) + " " + w.Resources.String() + " " + string(w.Key)
+	out, known := s.counted[same]
+	if !known {
+		out = s.views.hosts.count(w, s.now)
+		s.counted[same] = out
+	}
+	for _, h := range avoid {
+		if last, ok := s.views.hosts.get(h); ok {
+			out[w.At(last.explained(s.now))]--
+			out[explain.Avoided]++
+		}
+	}
+	return out
 }
 
 func (s *presenter) fromAnswer(a explain.Answer, oldest time.Duration) rest.Standings {

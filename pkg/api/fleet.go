@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -94,6 +95,16 @@ func (s *Server) showQueue(_ context.Context, in *queueInput) (*queueOutput, err
 func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
 	v.Queued = s.views.instances.waiting(q.Name)
+	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
+	counts := s.views.hosts.count(w, time.Now()).Hosts()
+	if a, ok := s.views.advice.get(q.Name); ok { // which knows what all work in it avoids
+		counts.Avoided = min(a.Hosts.Avoided, counts.Eligible)
+		counts.Eligible -= counts.Avoided
+	}
+	if s.views.caughtUp[viewHosts].Load() {
+		hosts := rest.FromHostCounts(counts)
+		v.Hosts = &hosts
+	}
 	if a, ok := s.views.advice.get(q.Name); ok {
 		v.Advice = rest.FromAdvice(a.at, a.QueueAdvice)
 	}

@@ -23,8 +23,12 @@ func TestQueues(t *testing.T) {
 		Queue: "m1.small", Depth: 20, Stray: 16, Oldest: start.Add(-time.Minute), Eligible: 2,
 		Hosts: compute.HostCounts{Eligible: 2, Avoided: 3, Full: 1},
 	}}})}, true)
+	for h, free := range map[compute.HostID]int64{"h1": 8, "h2": 1, "h3": 1, "h4": 1, "h5": 0} {
+		n.hears(offering(h, free))
+	}
 	want := rest.QueueView{
-		Name: "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
+		Hosts: &rest.HostCounts{Total: 5, Eligible: 1, Avoided: 3, Full: 1},
+		Name:  "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
 		Advice: &rest.QueueAdvice{
 			At: start, Depth: 4, Stray: 16, Oldest: start.Add(-time.Minute), Wanted: 28,

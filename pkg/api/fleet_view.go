@@ -130,6 +130,7 @@ type lastBeacon struct {
 	at     time.Time
 	opaque compute.HostID // what it is called where its name is nobody's business
 	signed bool           // it carries a MAC, which nobody here can check
+	whole  compute.Resources
 }
 
 // view is the host as it is shown now.
@@ -167,7 +168,7 @@ func (v *hosts) put(b *compute.Beacon, signed bool, now time.Time) {
 		last.opaque = opaqueHost(b)
 		v.byOpaque[last.opaque] = b.Host
 	}
-	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed}
+	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed, explain.Whole(b)}
 }
 
 func (v *hosts) remove(h compute.HostID) {
@@ -211,18 +212,32 @@ func (v *hosts) silent(h compute.HostID, now time.Time) bool {
 	return now.Sub(last.at) > compute.SilentAfter
 }
 
+// explained is the host as package explain takes it.
+func (b lastBeacon) explained(now time.Time) explain.Host {
+	return explain.Host{Beacon: b.beacon, Silent: now.Sub(b.at) > compute.SilentAfter, Whole: b.whole}
+}
+
+// count is how many hosts are what to a machine.
+func (v *hosts) count(w explain.Wanted, now time.Time) (out explain.Counts) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, last := range v.byName {
+		out[w.At(last.explained(now))]++
+	}
+	return out
+}
+
 // known are all hosts, and how old the oldest word is of one that is not silent.
 func (v *hosts) known(now time.Time) (all []explain.Host, oldest time.Duration) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	all = make([]explain.Host, 0, len(v.byName))
 	for _, last := range v.byName {
-		age := now.Sub(last.at)
-		silent := age > compute.SilentAfter
-		if !silent {
-			oldest = max(oldest, age)
+		h := last.explained(now)
+		if !h.Silent {
+			oldest = max(oldest, now.Sub(last.at))
 		}
-		all = append(all, explain.Host{Beacon: last.beacon, Silent: silent})
+		all = append(all, h)
 	}
 	return all, oldest
 }

@@ -632,16 +632,32 @@ func TestWaitingIsExplained(t *testing.T) {
 	)
 	second := func() *rest.Reason { return n.show(id2).Waiting }
 	place := &rest.Place{Position: 1, Depth: 2, Oldest: start.Add(time.Second)}
-	equal(t, "without advice",
-		&rest.Reason{Code: compute.WaitingForCapacity, Message: "waiting for a host, 2 of 2 in line", Place: place},
-		second())
+	equal(t, "without hosts",
+		&rest.Reason{Code: compute.NoEligibleHost, Message: "there is no host for it", Place: place}, second())
 
 	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
-		Queue: "m1.small", Hosts: compute.HostCounts{Full: 2, Draining: 1},
+		Queue: "m1.small", Eligible: 3, Hosts: compute.HostCounts{Eligible: 3}, // which is old
 	}}})}, true)
+	draining := offering("h3", 8)
+	draining.State = compute.HostDraining
+	for _, b := range []compute.Beacon{offering("h1", 0), offering("h2", 0), draining} {
+		n.hears(b)
+	}
 	equal(t, "all full", &rest.Reason{
 		Code: compute.NoEligibleHost, Message: "no host can take it now: of 3 hosts 2 full, 1 draining", Place: place,
 		Hosts: &rest.HostCounts{Total: 3, Full: 2, Draining: 1},
+	}, second())
+	n.hears(offering("h2", 1))
+	equal(t, "one fits", &rest.Reason{
+		Code: compute.WaitingForCapacity, Message: "waiting for a host, 2 of 2 in line", Place: place,
+		Hosts: &rest.HostCounts{Total: 3, Eligible: 1, Full: 1, Draining: 1},
+	}, second())
+	n.has(instance(id2, "second", compute.StateQueued, at(2), func(i *compute.Instance) {
+		i.Boot.Avoid = []compute.HostID{"h1", "h2", "nobody"}
+	}))
+	equal(t, "all that fit are avoided", &rest.Reason{
+		Code: compute.NoEligibleHost, Message: "no host can take it now: of 3 hosts 2 avoided, 1 draining", Place: place,
+		Hosts: &rest.HostCounts{Total: 3, Avoided: 2, Draining: 1},
 	}, second())
 
 	if got := n.show(id3).Waiting; got.Code != compute.WaitingForCapacity || got.Host != "h1" || got.Place != nil {
@@ -651,9 +667,5 @@ func TestWaitingIsExplained(t *testing.T) {
 	if got := n.show(id3).Waiting; got.Code != compute.PinnedHostUnavailable ||
 		got.Message != "host h1 cannot take it: it is draining" {
 		t.Errorf("pinned to a draining host: %+v", got)
-	}
-	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true})}, true)
-	if got := second(); got.Code != compute.WaitingForCapacity {
-		t.Errorf("full advice that does not name the queue forgets it: %+v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -22,12 +23,15 @@ type presenter struct {
 	now    time.Time
 	names  bool                    // hosts are shown by their names
 	silent map[compute.HostID]bool // as far as was asked
+
+	counted map[string]explain.Counts // likewise: of hosts, by what is wanted of them
 }
 
 // presenter shows to the caller what it may see.
 func (s *Server) presenter(ctx context.Context) *presenter {
 	return &presenter{
 		views: s.views, now: time.Now(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
+		counted: map[string]explain.Counts{},
 	}
 }
 
@@ -61,17 +65,15 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if h := i.Boot.Host; h != "" {
 		return s.waitingForHost(h)
 	}
-	about, ok := s.views.advice.get(i.Queue)
-	r := whyWaiting(about.Hosts, ok)
+	r := whyWaiting(s.counts(i).Hosts(), s.views.caughtUp[viewHosts].Load())
 	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
 	return r
 }
 
-// whyWaiting judges by what became of the hosts; without advice nothing is
-// known but that it waits.
-func whyWaiting(hosts compute.HostCounts, advised bool) *compute.Reason {
+// whyWaiting judges by what hosts are to it; before they were read nothing is known but that it waits.
+func whyWaiting(hosts compute.HostCounts, read bool) *compute.Reason {
 	switch {
-	case !advised || hosts.Eligible > 0:
+	case !read || hosts.Eligible > 0:
 		return &compute.Reason{Code: compute.WaitingForCapacity, Hosts: hosts}
 	case hosts.NeverFits > 0 && hosts.NeverFits == hosts.Total():
 		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}

@@ -63,6 +63,16 @@ func told(cell func(client.Queue) string) func(client.Queue) string {
 	}
 }
 
+// hostsOf is a cell with one of the counts of hosts.
+func hostsOf(count func(client.HostCounts) uint32) func(client.Queue) string {
+	return func(q client.Queue) string {
+		if q.Hosts == nil {
+			return ""
+		}
+		return fmt.Sprint(count(*q.Hosts))
+	}
+}
+
 func queueSheet(now time.Time) Sheet[client.Queue] {
 	return Sheet[client.Queue]{
 		Name: func(q client.Queue) string { return string(q.Name) },
@@ -79,17 +89,17 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 			{
 				Title: "FIT NOW",
 				Right: true,
-				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Eligible) }),
+				Cell:  hostsOf(func(c client.HostCounts) uint32 { return c.Eligible }),
 			},
 			{
 				Title: "FULL",
 				Right: true,
-				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Full) }),
+				Cell:  hostsOf(func(c client.HostCounts) uint32 { return c.Full }),
 			},
 			{
 				Title: "NEVER FIT",
 				Right: true,
-				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.NeverFits) }),
+				Cell:  hostsOf(func(c client.HostCounts) uint32 { return c.NeverFits }),
 			},
 			{Title: "NEEDS", wide: true, Cell: func(q client.Queue) string { return humanResources(q.Resources) }},
 			{Title: "REQUIRES", wide: true, Cell: func(q client.Queue) string { return joined(q.Required) }},
@@ -105,9 +115,12 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 		{"Requires", joined(q.Required)}, {"Forbids", joined(q.Forbidden)},
 		{"Queued", plural(q.Queued, "instance")}, {"Group", q.Group},
 	}
+	if h := q.Hosts; h != nil {
+		details = append(details, detail{"Hosts", fmt.Sprintf("%d: %s", h.Total, h.Compute())})
+	}
 	a := q.Advice
 	if a == nil {
-		return append(details, detail{"Hosts", "the queue manager has not said yet"})
+		return append(details, detail{"Told", "the queue manager has not said anything yet"})
 	}
 	oldest := ""
 	if !a.Oldest.IsZero() {
@@ -117,7 +130,6 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 		details,
 		detail{"Unfinished", unfinished(a.Depth, a.Stray)},
 		detail{"Oldest", oldest},
-		detail{"Hosts", fmt.Sprintf("%d: %s", a.Hosts.Total, a.Hosts.Compute())},
 		detail{
 			"Unrung",
 			fmt.Sprintf(

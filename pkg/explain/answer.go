@@ -12,7 +12,7 @@ import (
 
 // Answer is what all hosts are to one machine.
 type Answer struct {
-	Counts  [standings]uint32
+	Counts  Counts
 	Short   []Shortage // of hosts that are full; the class that most lack comes first
 	Traits  []Unfit    // of hosts that lack one; the trait that most lack comes first
 	Nearest []Verdict  // at most MostNearest

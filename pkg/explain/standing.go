@@ -23,7 +23,8 @@ type Wanted struct {
 // Host is what is known of a host.
 type Host struct {
 	Beacon *compute.Beacon
-	Silent bool // not heard of for compute.SilentAfter
+	Silent bool              // not heard of for compute.SilentAfter
+	Whole  compute.Resources // of the beacon; nil: it is worked out each time
 }
 
 // Standing is what a host is to a machine: the first that applies, in this order.
@@ -80,58 +81,70 @@ type Verdict struct {
 // Judge says what a host is to a machine.
 func Judge(w Wanted, h Host) Verdict {
 	b := h.Beacon
-	out := Verdict{Host: b.Host, Reason: b.Reason}
-	out.Standing = w.standing(h, &out)
-	if out.Standing != Disabled && out.Standing != Draining && out.Standing != Quarantined {
-		out.Reason = ""
+	out := Verdict{Host: b.Host, Standing: w.At(h)}
+	switch out.Standing {
+	case LacksTrait:
+		out.Traits = w.unfit(b.Inventory.Traits)
+	case TooSmall:
+		out.Short = beyond(w.Resources, h.whole(), b.Inventory.Largest)
+	case Full:
+		out.Short = beyond(w.Resources, b.Free, b.Largest)
+	case Disabled, Draining, Quarantined:
+		out.Reason = b.Reason
+	case Fits, FailedThere:
+		out.Room = times(w.Resources, b.Free)
 	}
 	if !out.Standing.Never() {
-		out.Empty = times(w.Resources, whole(b), b.Inventory.Largest)
-	}
-	if out.Standing.Now() {
-		out.Room = times(w.Resources, b.Free, b.Largest)
+		out.Empty = times(w.Resources, h.whole())
 	}
 	return out
 }
 
-func (w Wanted) standing(h Host, out *Verdict) Standing {
+// At is what a host is to a machine, and no more: it allocates nothing.
+func (w Wanted) At(h Host) Standing {
 	b := h.Beacon
-	if w.Host != "" && w.Host != b.Host {
+	switch {
+	case w.Host != "" && w.Host != b.Host:
 		return OtherHost
-	}
-	if slices.Contains(w.Avoid, b.Host) {
+	case slices.Contains(w.Avoid, b.Host):
 		return Avoided
-	}
-	if out.Traits = w.unfit(b.Inventory.Traits); len(out.Traits) > 0 {
+	case !w.accepts(b.Inventory.Traits):
 		return LacksTrait
-	}
-	if out.Short = beyond(w.Resources, whole(b), b.Inventory.Largest); len(out.Short) > 0 {
+	case !fits(w.Resources, h.whole(), b.Inventory.Largest):
 		return TooSmall
-	}
-	if w.Key != "" && !slices.Contains(b.Opens, w.Key) {
+	case w.Key != "" && !slices.Contains(b.Opens, w.Key):
 		return LacksKey
-	}
-	if h.Silent || b.State == compute.HostSilent || b.Leaves {
+	case h.Silent || b.State == compute.HostSilent || b.Leaves:
 		return Silent
-	}
-	if b.Asks || b.Beside != (compute.Voice{}) {
+	case b.Asks || b.Beside != (compute.Voice{}):
 		return Twin
-	}
-	switch b.State {
-	case compute.HostDisabled:
+	case b.State == compute.HostDisabled:
 		return Disabled
-	case compute.HostDraining:
+	case b.State == compute.HostDraining:
 		return Draining
-	case compute.HostQuarantined:
+	case b.State == compute.HostQuarantined:
 		return Quarantined
-	}
-	if out.Short = beyond(w.Resources, b.Free, b.Largest); len(out.Short) > 0 {
+	case !fits(w.Resources, b.Free, b.Largest):
 		return Full
-	}
-	if slices.Contains(w.Failed, b.Host) {
+	case slices.Contains(w.Failed, b.Host):
 		return FailedThere
 	}
 	return Fits
+}
+
+// accepts says whether a host with these traits does.
+func (w Wanted) accepts(has []compute.Trait) bool {
+	for _, t := range w.Required {
+		if !slices.Contains(has, t) {
+			return false
+		}
+	}
+	for _, t := range w.Forbidden {
+		if slices.Contains(has, t) {
+			return false
+		}
+	}
+	return true
 }
 
 // unfit are the traits for which a host with these does not do.
@@ -149,9 +162,26 @@ func (w Wanted) unfit(has []compute.Trait) (out []compute.Trait) {
 	return out
 }
 
-// whole is what a host has for machines when there is none.
-func whole(b *compute.Beacon) compute.Resources {
+// Whole is what a host has for machines when there is none.
+func Whole(b *compute.Beacon) compute.Resources {
 	return b.Inventory.Totals.Minus(b.Inventory.Reserved)
+}
+
+func (h Host) whole() compute.Resources {
+	if h.Whole == nil {
+		return Whole(h.Beacon)
+	}
+	return h.Whole
+}
+
+// fits says whether one machine may have what is wanted.
+func fits(wanted, there, largest compute.Resources) bool {
+	for c, n := range wanted {
+		if n > most(c, there, largest) {
+			return false
+		}
+	}
+	return true
 }
 
 // beyond is what is wanted of each class beyond what one machine may have of what is there; nil: nothing.
@@ -176,12 +206,9 @@ func most(c compute.ResourceClass, there, largest compute.Resources) int64 {
 	return there[c]
 }
 
-// times is how many of what is wanted are there. That one machine may have less than all (largest) bounds none but the
-// first: where it is too much, there are none.
-func times(wanted, there, largest compute.Resources) int64 {
-	if len(beyond(wanted, there, largest)) > 0 {
-		return 0
-	}
+// times is how many of what is wanted are there, where one is: that one machine may have less than all bounds the first
+// alone.
+func times(wanted, there compute.Resources) int64 {
 	n := int64(compute.MaxAmount)
 	for c, amount := range wanted {
 		if amount > 0 {

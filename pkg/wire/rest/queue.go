@@ -20,6 +20,7 @@ type QueueView struct {
 	Group     string             `json:"group,omitempty" doc:"The share group its waiters use."`
 	Error     string             `json:"error,omitempty" doc:"Why it cannot be made or removed."`
 	Queued    int                `json:"queued" doc:"Instances that wait in it, by their records."`
+	Hosts     *HostCounts        `json:"hosts,omitempty" doc:"What every host is to its work, by what hosts said last."`
 	Advice    *QueueAdvice       `json:"advice,omitempty" doc:"What the queue manager last said; absent if it did not."`
 }
 
@@ -30,7 +31,7 @@ type QueueAdvice struct {
 	Stray  uint64     `json:"stray,omitempty" doc:"Other records in it, of instances that do not wait any more, as of the last minute: hosts take and drop them."`
 	Oldest time.Time  `json:"oldest,omitzero" doc:"When the oldest of them was published."`
 	Wanted uint64     `json:"wanted" doc:"How many of the eligible hosts wait on it by lot while no queue manager rings hosts, one for each record in it included. More than there are: all of them."`
-	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as seen from this queue."`
+	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as the queue manager saw it: up to half a minute older than hosts."`
 }
 
 // FromQueue shows a queue.
