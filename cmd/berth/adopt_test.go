@@ -139,6 +139,56 @@ func TestAdoptKeepsTheStateFromOthers(t *testing.T) {
 	}
 }
 
+// An agent does not start on a folder of machines that others may write to, and adopt hands none over; neither leaves
+// anything there. What others may only list is taken from them; the users that QEMU runs as still get through.
+func TestTheFolderOfMachinesIsTheAgents(t *testing.T) {
+	for _, c := range []struct {
+		driver, users string
+		was, is       os.FileMode // was 0: it is not there; is 0: it is refused
+	}{
+		{"qemu", "", 0, 0o700},
+		{"qemu", "", 0o755, 0o711},
+		{"qemu", "", 0o702, 0},
+		{"qemu", "900000-900001", 0, 0o711},
+		{"qemu", "900000-900001", 0o775, 0},
+		{"libvirt", "", 0, 0o711},
+		{"libvirt", "", 0o755, 0o711},
+		{"libvirt", "", 0o750, 0o710}, // QEMU's user gets through by the group
+		{"libvirt", "", 0o770, 0},
+	} {
+		dir := filepath.Join(t.TempDir(), "machines")
+		if c.was != 0 {
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, c.was)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settings := defaultAgentConfig()
+		settings.Host, settings.State, settings.Driver.Kind = "a", t.TempDir(), c.driver
+		settings.Driver.QEMU.Dir, settings.Driver.QEMU.Users, settings.Driver.Libvirt.Dir = dir, c.users, dir
+		started := begin(cell.AgentOptions{Host: "a", State: settings.State, Home: settings.homeOf("a")})
+		for what, err := range map[string]error{"adopt": adopt(io.Discard, settings, "a"), "agent": started} {
+			var e *compute.Error
+			if c.is != 0 && err != nil && !errors.Is(err, errOpened) {
+				t.Errorf("%+v: %s: %v", c, what, err)
+			}
+			if c.is == 0 && (!errors.As(err, &e) || e.Kind != compute.KindInvalid || e.Value != dir ||
+				e.Field != "driver."+c.driver+".dir" || !strings.Contains(e.Error(), "chmod go-w "+dir)) {
+				t.Errorf("%+v: %s: %v", c, what, err)
+			}
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entries, err := os.ReadDir(dir); c.is == 0 && (err != nil || len(entries) > 0) {
+			t.Errorf("%+v: %v is there, %v", c, entries, err)
+		}
+		if is := info.Mode().Perm(); c.is != 0 && is != c.is || c.is == 0 && is != c.was {
+			t.Errorf("%+v: it is %s", c, info.Mode())
+		}
+	}
+}
+
 // used has a journal know how far its host's stream was read.
 func used(t *testing.T, o cell.AgentOptions) {
 	t.Helper()

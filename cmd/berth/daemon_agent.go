@@ -55,12 +55,16 @@ func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
 	if err := cell.StateFolder(s.State, zap.NewNop()); err != nil { // the agent says it, too
 		return err
 	}
+	place := s.homeOf(host)
+	if err := cell.MachinesFolder(place, zap.NewNop()); err != nil {
+		return err
+	}
 	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{Host: host})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	place, is := s.homeOf(host), home.Owner{Host: host, Journal: j.ID()}
+	is := home.Owner{Host: host, Journal: j.ID()}
 	was, err := place.HandOver(is)
 	switch {
 	case err != nil:
@@ -167,9 +171,14 @@ func (f fakeConfig) options() fake.Options {
 func (s agentConfig) homeOf(host compute.HostID) home.Place {
 	switch s.Driver.Kind {
 	case "qemu":
-		return home.Place{Dir: s.Driver.QEMU.Dir}
+		p := home.Place{Dir: s.Driver.QEMU.Dir, Setting: "driver.qemu.dir"}
+		if s.Driver.QEMU.Users != "" {
+			p.Mode = 0o711 // each machine's user gets to its own folder
+		}
+		return p
 	case "libvirt":
-		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: 0o711} // QEMU has another user in most places
+		const mode = 0o711 // QEMU has another user in most places
+		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: mode, Setting: "driver.libvirt.dir"}
 	case "exec":
 		return s.Driver.Exec.home()
 	}

@@ -38,6 +38,9 @@ type Place struct {
 	Name string      // before the names of the files, where hosts share the folder; empty: it is one host's
 	Mode fs.FileMode // of the folder, if it has to be made; 0: 0700
 	Of   string      // for messages: the command whose machines they are; empty: they are in the folder
+	// Setting is what names the folder, where it is an agent's alone and others may not write to it. Empty: agents of
+	// several users may share it, or nothing in it is secret.
+	Setting string
 }
 
 // Owner is an agent as far as its machines are concerned.

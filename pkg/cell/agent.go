@@ -48,6 +48,9 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	if err := StateFolder(o.State, c.Log); err != nil {
 		return nil, err
 	}
+	if err := MachinesFolder(o.Home, c.Log); err != nil {
+		return nil, err
+	}
 	o.Journal.Host = o.Host
 	j, aside, err := journal.Recover(JournalFile(o.State, o.Host), o.Journal)
 	if aside != "" {

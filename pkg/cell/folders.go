@@ -3,20 +3,23 @@
 package cell
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // What is kept of machines has user data and keys in it.
 const (
-	forNobodyElse = 0o700 // of a folder: nobody else gets in
-	byNameOnly    = 0o711 // of a folder: others may go through it to what is theirs, as guests' users to their disks
-	othersReadIt  = 0o044
-	othersWriteIt = 0o022
+	forNobodyElse fs.FileMode = 0o700 // of a folder: nobody else gets in
+	byNameOnly    fs.FileMode = 0o711 // others may go through it to what is theirs, as guests' users to their disks
+	othersReadIt  fs.FileMode = 0o044
+	othersWriteIt fs.FileMode = 0o022
 )
 
 // privateFolder makes a folder for nobody else. One that is there is refused if
@@ -25,7 +28,7 @@ const (
 func privateFolder(field, dir string) error {
 	mode, err := folder(field, dir, forNobodyElse)
 	if err == nil && mode&(othersReadIt|othersWriteIt) != 0 {
-		return tooWide(field, dir, mode)
+		return tooWide(field, dir, "read it or write to it", mode, "chmod -R go-rwx "+dir)
 	}
 	return err
 }
@@ -34,23 +37,39 @@ func privateFolder(field, dir string) error {
 // everybody may list: that is taken from others. One that others may write to is
 // refused: KindInvalid.
 func StateFolder(dir string, log *zap.Logger) error {
-	mode, err := folder("state", dir, byNameOnly)
+	return unlistedFolder("state", dir, byNameOnly, log)
+}
+
+// MachinesFolder does the same for the folder of a host's machines. It does nothing where no setting of a driver names
+// the folder.
+func MachinesFolder(p home.Place, log *zap.Logger) error {
+	if p.Setting == "" {
+		return nil
+	}
+	return unlistedFolder(p.Setting, p.Dir, cmp.Or(p.Mode, forNobodyElse), log)
+}
+
+// unlistedFolder makes a folder. One that is there is refused if others may write to it: they can put a file of theirs
+// in the place of a machine's. If they may only list it, that is taken from them. That they may go through it is not:
+// the users that QEMU runs as may need it.
+func unlistedFolder(field, dir string, made fs.FileMode, log *zap.Logger) error {
+	mode, err := folder(field, dir, made)
 	switch {
 	case err != nil:
 		return err
 	case mode&othersWriteIt != 0:
-		return tooWide("state", dir, mode)
+		return tooWide(field, dir, "write to it", mode, "see that nobody else's files are in it and chmod go-w "+dir)
 	case mode&othersReadIt == 0:
 		return nil
 	}
 	if err := os.Chmod(dir, mode&^othersReadIt); err != nil { // it is another user's folder
-		log.Warn("the folder of the state may be listed by others", zap.String("state", dir), zap.Error(err))
+		log.Warn("a folder of this agent may be listed by others", zap.String(field, dir), zap.Error(err))
 	}
 	return nil
 }
 
 // folder makes a folder if it is not there, and returns its permissions.
-func folder(field, dir string, mode os.FileMode) (os.FileMode, error) {
+func folder(field, dir string, mode fs.FileMode) (fs.FileMode, error) {
 	unusable := func(err error) error {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: field, Value: dir, Message: "cannot be used",
@@ -67,13 +86,11 @@ func folder(field, dir string, mode os.FileMode) (os.FileMode, error) {
 	return info.Mode().Perm(), nil
 }
 
-func tooWide(field, dir string, mode os.FileMode) error {
+// tooWide refuses a folder with which others may do what they must not.
+func tooWide(field, dir, may string, mode fs.FileMode, remedy string) error {
 	return &compute.Error{
 		Kind: compute.KindInvalid, Field: field, Value: dir,
-		Message: fmt.Sprintf(
-			"others may read it or write to it (mode %04o), and user data and keys are kept in it",
-			mode,
-		),
-		Remedy: "chmod -R go-rwx " + dir + ", or give another folder",
+		Message: fmt.Sprintf("others may %s (mode %04o), and user data and keys are kept in it", may, mode),
+		Remedy:  remedy + ", or give another folder",
 	}
 }
