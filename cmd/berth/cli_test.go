@@ -354,8 +354,32 @@ func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
 		return fail(compute.Reason{Code: compute.AttemptsExhausted})
 	}
 	i.State, i.Host, i.Claim, i.Power = compute.StateActive, cmp.Or(b.Host, "host-1"), "claim", compute.PowerRunning
+	f.quarantine(i)
 	i.StartingAt, i.ActiveAt = now, now
 	return i
+}
+
+// failedStarts is why an agent quarantines its host until an operator enables it; stuckDriver is no matter of trust.
+const (
+	failedStarts = "starts failed in a row, the last: no room in pool a"
+	stuckDriver  = "the hypervisor does not answer"
+)
+
+// quarantine has a host fall ill after the start of a machine: of those called sickens… until an operator enables it,
+// and of those called wedges… for good.
+func (f *far) quarantine(i compute.Instance) {
+	b := f.hosts[i.Host]
+	switch {
+	case strings.HasPrefix(i.Boot.Name, "sickens"):
+		b.Reason = failedStarts
+	case strings.HasPrefix(i.Boot.Name, "wedges"):
+		b.Reason = stuckDriver
+	default:
+		return
+	}
+	b.State = compute.HostQuarantined
+	f.hosts[i.Host] = b
+	f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 }
 
 // overQuota looks at the number of instances alone.
@@ -393,7 +417,9 @@ func (f *far) command(rec wire.Record) error {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}
 	if b := f.hosts[host]; host != "host-2" {
-		b.State, b.Reason = cmd.Desired.State, cmd.Desired.Reason
+		if b.State != compute.HostQuarantined || b.Reason == failedStarts {
+			b.State, b.Reason = cmd.Desired.State, cmd.Desired.Reason
+		}
 		b.DesiredSeen, b.Deadline = cmd.Desired.Version, cmd.Desired.Deadline
 		f.hosts[host] = b
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)

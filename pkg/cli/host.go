@@ -54,14 +54,21 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			h, err := w.ask(cmd.Context(), c, compute.HostID(args[0]))
+			id := compute.HostID(args[0])
+			var before client.Host
+			if w.verb == "enable" {
+				if before, err = c.Host(cmd.Context(), id); err != nil {
+					return err
+				}
+			}
+			h, err := w.ask(cmd.Context(), c, id)
 			if err != nil {
 				return err
 			}
 			if !w.wait {
 				tellAsked(cmd, h, err)
 			}
-			w.tellQuarantine(cmd, h)
+			w.tellQuarantine(cmd, before, h)
 			return hostSheet().List(cmd.OutOrStdout(), out, []client.Host{h})
 		},
 	}
@@ -78,17 +85,20 @@ func tellAsked(cmd *cobra.Command, h client.Host, err error) {
 	}
 }
 
-// tellQuarantine says what becomes of a quarantine that a host is in, as far as one
-// knows from here.
-func (w wish) tellQuarantine(cmd *cobra.Command, h client.Host) {
-	if w.verb != "enable" || h.State != compute.HostQuarantined.String() {
-		return
+// tellQuarantine says what becomes of a quarantine that a host was in before it was asked, as far as that is known
+// from here: of one that waits, the host has acted by now.
+func (w wish) tellQuarantine(cmd *cobra.Command, before, now client.Host) {
+	was, is := before.State == compute.HostQuarantined.String(), now.State == compute.HostQuarantined.String()
+	switch why := printable(before.Reason); {
+	case w.verb != "enable":
+	case w.wait && is:
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", now.Host, printable(now.Reason))
+	case w.wait && was:
+		fmt.Fprintf(cmd.ErrOrStderr(), "the quarantine of host %s has ended; it was for this: %s\n", now.Host, why)
+	case was:
+		const words = "host %s is quarantined: %s; that ends if it is for starts that failed (--wait tells)\n"
+		fmt.Fprintf(cmd.ErrOrStderr(), words, now.Host, why)
 	}
-	if w.wait { // it has acted, and is still what it was
-		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", h.Host, h.Reason)
-		return
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "if it is quarantined for starts that failed, that ends: %s\n", h.Reason)
 }
 
 func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {
