@@ -9,8 +9,20 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/cell"
 )
+
+// A guest of berth dev reaches no address of this host, of which the API is one that lets everybody do everything.
+func TestGuestsOfDevAreClosedIn(t *testing.T) {
+	o := cell.EverythingOptions{Data: t.TempDir()}
+	if err := (devDriver{kind: "qemu", images: t.TempDir()}).choose(&o); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.QEMU.WithDefaults().Network; got != host.NetworkUser {
+		t.Errorf("its driver is given the network %q, want %q", got, host.NetworkUser)
+	}
+}
 
 // berth dev boots a real machine, which runs on when it ends; the next one with the
 // same folder finds it, and deletes it. docs/REAL-HOST.md walks through this.
@@ -24,7 +36,7 @@ func TestDevOnQEMU(t *testing.T) {
 	if err := (devDriver{kind: "qemu", images: filepath.Join(dir, "i")}).choose(&o); err != nil {
 		t.Fatal(err)
 	}
-	o.QEMU.Accel, o.QEMU.Machine, o.QEMU.Network = "tcg", "pc", "none"
+	o.QEMU.Accel, o.QEMU.Machine = "tcg", "pc"
 	said := func(commands ...string) (all []string) {
 		t.Helper()
 		err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
@@ -45,6 +57,8 @@ func TestDevOnQEMU(t *testing.T) {
 	said("flavor add tiny --vcpus 1 --memory 128MiB --disk 1GiB", "boot --flavor tiny --name web --image linux --wait")
 	if all := guesttest.Below(t, dir); len(all) != 1 {
 		t.Errorf("berth dev has ended, and of its one machine run %+v", all)
+	} else if args := strings.Join(all[0].Args, " "); !strings.Contains(args, " user,id=net,restrict=on ") {
+		t.Errorf("the guest reaches this host's loopback, and the API with it: %s", args)
 	}
 	after := said("reboot web --hard --wait", "show web", "host show host-01", "delete web --wait")
 	if !strings.Contains(after[1], "running") || !strings.Contains(after[2], "ACCEL_TCG") {
