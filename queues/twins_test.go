@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -48,10 +50,15 @@ func (f *far) warned(t *testing.T) (all [][]compute.Voice) {
 }
 
 // Two agents that speak for one host are told of each other, again and again, until
-// one is silent. Nobody is told of an agent that was started again.
+// one is silent, and a metric counts the host. Nobody is told of an agent that was started again.
 func TestTwinsAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
-		m := f.join(t, "a")
+		reg := prometheus.NewRegistry()
+		counted := func(want float64) {
+			t.Helper()
+			telemetrytest.Is(t, reg, want, "berth_hosts_with_twins")
+		}
+		m := f.join(t, "a", counting(reg))
 		m.elected <- true
 		settle(5 * time.Second)
 		began := time.Now().UTC()
@@ -66,8 +73,10 @@ func TestTwinsAreTold(t *testing.T) {
 		if got := f.warned(t); len(got) > 0 {
 			t.Errorf("of a restart: %v", got)
 		}
+		counted(0)
 		settle(time.Minute)
 		say(true, a, b, a, b, a, b)
+		counted(1)
 		if diff := cmp.Diff([][]compute.Voice{{a, b}}, f.warned(t)); diff != "" {
 			t.Error(diff)
 		}
@@ -80,6 +89,7 @@ func TestTwinsAreTold(t *testing.T) {
 		if got := f.warned(t); len(got) > 0 {
 			t.Errorf("of one that is gone: %v", got)
 		}
+		counted(0)
 		settle(time.Minute)
 		if say(false, a, b, a, b, a, b); len(f.warned(t)) > 0 {
 			t.Error("agents of an older version are told")
