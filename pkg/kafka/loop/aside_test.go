@@ -96,15 +96,18 @@ func TestPartitionIsSetAside(t *testing.T) {
 				brokertest.Put(t, cfg, cfg.Topics.Reports(), 1, "before")
 				f := feeding(t, cfg, "k0", "k1", "report0", "report1")
 				asides := newAsides()
-				a := loop(t, cfg, setAsideTold(asides), newLedger(t, "a"))
+				counted, reg := brokertest.Counting(cfg)
+				a := loop(t, counted, setAsideTold(asides), newLedger(t, "a"))
 				asides.await(t, 1)
+				brokertest.Becomes(t, reg, 1, "berth_loop_partitions", "state", "aside")
 				brokertest.Await(t, a.Ready(), "the loop is ready without it")
 				f.more(far+1, 2) // now the topic is longer than the position says
 				a.await(t, "apply 0 report0 6")
 				a.stop(t)
 
 				asides = newAsides()
-				b := loop(t, cfg, setAsideTold(asides), newLedger(t, "b"))
+				counted, reg = brokertest.Counting(cfg)
+				b := loop(t, counted, setAsideTold(asides), newLedger(t, "b"))
 				asides.await(t, 1)
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
@@ -117,10 +120,12 @@ func TestPartitionIsSetAside(t *testing.T) {
 				if err != nil || to.Inputs[reports].At != 1 {
 					t.Fatalf("%+v, %v", to, err)
 				}
+				brokertest.Becomes(t, reg, 1, "berth_loop_partitions", "state", "aside")
 				if err := ResetPosition(brokertest.Patient(t), cfg, to); err != nil {
 					t.Fatal(err)
 				}
 				asides.await(t)
+				brokertest.Becomes(t, reg, 0, "berth_loop_partitions", "state", "aside")
 				b.await(t, "apply 1 k1 7")
 				b.await(t, "apply 1 report1 7")
 				if healed, err := PositionOf(brokertest.Patient(t), cfg, 1); err != nil || healed.BeyondEnd() {
