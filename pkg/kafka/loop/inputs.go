@@ -141,14 +141,20 @@ func (in *inputs) bufferedOf(p int32) (n int) {
 	return n
 }
 
-// park has nothing taken of a partition until unpark. It is still read, for a while.
+// park has nothing taken of a partition until unpark. It is still read, for a while. A second call does nothing.
 func (in *inputs) park(p int32) {
+	if in.parked[p] {
+		return
+	}
 	in.parked[p] = true
 	in.buffered -= in.bufferedOf(p)
 	in.rest()
 }
 
 func (in *inputs) unpark(p int32) {
+	if !in.parked[p] {
+		return
+	}
 	delete(in.parked, p)
 	n, now := in.bufferedOf(p), time.Now()
 	in.buffered += n

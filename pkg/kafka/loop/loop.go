@@ -60,8 +60,8 @@ type Options struct {
 	// RenewEvery is how often a producer epoch is raised, lest Kafka forgets which writers to refuse. It must be well
 	// below the brokers' producer.id.expiration.ms and transactional.id.expiration.ms. 0: DefaultRenewEvery.
 	RenewEvery time.Duration
-	// MaxUnsent is how many effects may wait to be acknowledged before no
-	// inputs are taken any more. 0: DefaultMaxUnsent.
+	// MaxUnsent is how many effects may wait to be acknowledged before no inputs are taken
+	// any more of partitions that have more than their share of them. 0: DefaultMaxUnsent.
 	MaxUnsent int
 	// StopTimeout is how long the last turn, its effects and the leaving of the
 	// group may take at the end. 0: DefaultStopTimeout.

@@ -32,9 +32,10 @@ type outbox struct {
 // behind the cursor. So the cursor is the first record with effects that are not all acknowledged, and as long as it
 // stays behind, doubles are the price; ahead, effects would be lost.
 type partitionEffects struct {
-	open []*turnEffects // in the order of their turns
-	next int64          // the offset behind the last turn's changes
-	gone bool           // the partition is not ours any more, or ours anew
+	open   []*turnEffects // in the order of their turns
+	next   int64          // the offset behind the last turn's changes
+	gone   bool           // the partition is not ours any more, or ours anew
+	unsent int            // effects that are not answered yet
 }
 
 // turnEffects is the effects of one turn for one partition.
@@ -120,6 +121,9 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int3
 
 func (o *outbox) send(e wire.Effect, out outcome) {
 	o.unsent++
+	if out.partition != nil {
+		out.partition.unsent++
+	}
 	o.producer.SendAsync(e.Record, func(offset int64, err error) {
 		out.offset, out.err = offset, err
 		o.metrics.published(err)
@@ -150,6 +154,9 @@ func (o *outbox) collect() []int32 {
 		before[p] = o.cursor(p)
 	}
 	for _, out := range outcomes {
+		if out.partition != nil {
+			out.partition.unsent--
+		}
 		o.settle(out)
 	}
 	var moved []int32
@@ -172,6 +179,14 @@ func (o *outbox) settle(out outcome) {
 	if out.tag != nil && out.partition != nil && !out.partition.gone {
 		o.sent = append(o.sent, wire.Sent{Tag: out.tag, Offset: out.offset, Err: out.err})
 	}
+}
+
+// unsentOf is how many effects of partition p are not answered yet.
+func (o *outbox) unsentOf(p int32) int {
+	if s := o.partitions[p]; s != nil {
+		return s.unsent
+	}
+	return 0
 }
 
 // takeSent hands out what the handler wants to know.

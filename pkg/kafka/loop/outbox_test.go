@@ -119,6 +119,7 @@ func TestOutboxCursor(t *testing.T) {
 		p := &turnEffects{offset: first, left: effects}
 		o.partitions[0].open = append(o.partitions[0].open, p)
 		o.unsent += effects
+		o.partitions[0].unsent += effects
 		return p
 	}
 	arrive := func(p *turnEffects, err error) {
@@ -146,8 +147,8 @@ func TestOutboxCursor(t *testing.T) {
 	arrive(stuck, fmt.Errorf("no broker"))
 	arrive(after, nil)
 	cursor(16)
-	if n := len(o.takeSent()); n != 5+hopeless || o.unsent != 0 {
-		t.Errorf("%d were told, %d are unsent", n, o.unsent)
+	if n := len(o.takeSent()); n != 5+hopeless || o.unsent != 0 || o.unsentOf(0) != 0 {
+		t.Errorf("%d were told, %d are unsent, %d of the partition", n, o.unsent, o.unsentOf(0))
 	}
 	late := ship(20, 21, 1)
 	old := o.partitions[0]

@@ -124,6 +124,41 @@ func (h *parking) both(t *testing.T) {
 	}
 }
 
+// Effects that cannot be sent hold up the inputs of the partition that has them, and those of no other. Once they can
+// be, all that waited is decided.
+func TestUnsentEffectsHoldUpNoOther(t *testing.T) {
+	const alone, most = 1, 4
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
+		h := newParking(t, c, alone)
+		h.loop.effects = effectsOf(c.Cfg)
+		h.loop.startWith(t, Options{Group: "g", MaxUnsent: most, TurnRecords: 1})
+		h.both(t)
+		refused := c.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: effectsOf(c.Cfg), Partitions: []int32{alone},
+			Err: kerr.NotEnoughReplicas, Count: -1,
+		})
+		for range 5 * most {
+			h.send(t, alone)
+		}
+		for range 8 { // seconds: less than a record is tried
+			sent := time.Now()
+			h.send(t, 1-alone)
+			h.done(t, 1-alone)
+			if took := time.Since(sent); took > time.Second {
+				t.Errorf("the other partition took %v", took)
+			}
+			brokertest.Passes(time.Second)
+		}
+		if taken := h.loop.state()[fmt.Sprint("of", alone, "-")]; taken > 1+2*most {
+			t.Errorf("%d of its own inputs were taken while none of its effects could be sent", taken)
+		}
+		refused.Remove()
+		h.done(t, alone)
+		h.both(t)
+		h.loop.end(t)
+	})
+}
+
 // What was taken of a partition that is parked is not passed over by an owner that
 // comes before it is written: no position behind it is committed.
 func TestParkedInputsAreNotPassedOver(t *testing.T) {

@@ -69,6 +69,7 @@ type ownedPartition struct {
 	renewAt   time.Time
 	writing   *writing  // on its way to the log
 	parked    bool      // it takes no part in turns until that is known
+	pressed   bool      // too many of its effects wait: none of its inputs is taken
 	reset     int64     // how often its position was
 	behind    int64     // the offset behind the last record restored
 	end       int64     // the offset behind its takeover
@@ -193,6 +194,7 @@ func (r *loopRun) chores() error {
 		}
 	}
 	r.tellReady()
+	r.press()
 	now := time.Now()
 	r.renew(now)
 	if due := r.timers.due(); !due.IsZero() && !now.Before(due) {
@@ -218,7 +220,7 @@ func (r *loopRun) pause(now time.Time) time.Duration {
 		return min(d, r.loop.opts.Heartbeat) // nothing tells when the group is heard again
 	}
 	due := []time.Time{r.timers.due(), r.commitDue(now)}
-	if !r.pressed() && r.anyReady() {
+	if r.anyReady() {
 		due = append(due, r.inputs.due)
 	}
 	for _, at := range due {

@@ -13,8 +13,24 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// pressed says that too many effects wait to be acknowledged to make more.
-func (r *loopRun) pressed() bool { return r.outbox.unsent > r.loop.opts.MaxUnsent }
+// press takes no inputs of the partitions that have more than their share of the effects that wait to be acknowledged,
+// while those are too many in all. The others go on; as each has less than its share, twice as many wait at most.
+func (r *loopRun) press() {
+	most := r.loop.opts.MaxUnsent
+	for p, o := range r.owned {
+		o.pressed = r.outbox.unsent > most && r.outbox.unsentOf(p) > most/len(r.owned)
+		r.takeOrLeave(o)
+	}
+}
+
+// takeOrLeave has inputs of a partition taken, or left where they are.
+func (r *loopRun) takeOrLeave(o *ownedPartition) {
+	if o.parked || o.pressed {
+		r.inputs.park(o.id)
+	} else {
+		r.inputs.unpark(o.id)
+	}
+}
 
 func (r *loopRun) turnDue(now time.Time) bool {
 	if r.suspended || r.silent(now) || !r.anyReady() {
@@ -29,7 +45,7 @@ func (r *loopRun) turnDue(now time.Time) bool {
 // inputsDue says that inputs should be taken, for themselves or for the timers
 // that wait behind them.
 func (r *loopRun) inputsDue(now time.Time) bool {
-	return !r.pressed() && (r.inputs.dueBy(now) || len(r.timers.reached()) > 0)
+	return r.inputs.dueBy(now) || len(r.timers.reached()) > 0
 }
 
 func (r *loopRun) anyReady() bool {

@@ -279,15 +279,13 @@ func (r *loopRun) park(w *writing) {
 		return
 	}
 	o.parked = true
-	r.inputs.park(o.id)
+	r.takeOrLeave(o)
 	r.log.Debug("a partition is parked until its changes are written", zap.Int32("partition", o.id))
 }
 
 func (r *loopRun) unpark(o *ownedPartition) {
-	if o.parked {
-		o.parked = false
-		r.inputs.unpark(o.id)
-	}
+	o.parked = false
+	r.takeOrLeave(o)
 }
 
 // undo drops what is believed of a partition, because what it decided was not
