@@ -81,6 +81,10 @@ func (l *looping) ours(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle
 	switch key {
 	case kmsg.Produce:
 		f.Topic = l.Cfg.Topics.Instances()
+	case kmsg.OffsetFetch:
+		if code == kerr.TopicAuthorizationFailed { // which a broker says of a topic, and kfake now and then of the group
+			f.Topic = l.Cfg.Topics.Requests()
+		}
 	case kmsg.InitProducerID:
 		f.When = func(r kmsg.Request) bool { return r.(*kmsg.InitProducerIDRequest).TransactionalID != nil }
 	}
