@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,6 +23,12 @@ func (s *Server) routeExplain(api huma.API) {
 		Description: "In every state: what happens next and when, and what can be done. For one that is queued, what every " +
 			"host is to it, worked out from what hosts said last: they say so within seconds of a change.",
 	}, s.explainInstance)
+	route(s, api, huma.Operation{
+		OperationID: "explain-boot", Method: http.MethodGet, Path: "/v1/explain", Tags: []string{"instances"},
+		Summary: "Say what would become of a boot, without booting",
+		Description: "Whether the quota allows it, what waits before it, and what every host is to it now. Nothing is " +
+			"reserved: what is true now may not be when it is booted.",
+	}, s.explainBoot)
 }
 
 type explainOutput struct{ Body rest.Explanation }
@@ -160,6 +167,89 @@ func (s *presenter) fromAnswer(a explain.Answer, oldest time.Duration) rest.Stan
 		out.Nearest = append(out.Nearest, rest.HostStanding{
 			Host: v.Host, Standing: v.Standing.String(), Short: v.Short, Traits: v.Traits, Reason: v.Reason, Room: v.Room,
 		})
+	}
+	return out
+}
+
+type explainBootInput struct {
+	Project compute.Project    `query:"project" doc:"Whose instance it would be; left out, \"default\"."`
+	Flavor  compute.FlavorName `query:"flavor" required:"true" example:"m1.small"`
+	With    []string           `query:"with,explode" doc:"A choice on a capability, as in gpu=a100; repeatable."`
+	Host    compute.HostID     `query:"host" doc:"There and nowhere else."`
+	Avoid   []compute.HostID   `query:"avoid,explode" doc:"Never there; repeatable."`
+}
+
+type placementOutput struct{ Body rest.Placement }
+
+// explainBoot judges a boot that nobody asked for yet.
+func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placementOutput, error) {
+	boot := rest.Boot{Project: orDefault(in.Project), Flavor: in.Flavor, Host: in.Host, Avoid: in.Avoid}
+	for _, text := range in.With {
+		axis, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, compute.Invalid("with", text, "give AXIS=VALUE, as in gpu=a100")
+		}
+		if boot.With == nil {
+			boot.With = compute.Choices{}
+		}
+		boot.With[compute.AxisName(axis)] = compute.AxisValue(value)
+	}
+	asked := &bootInput{Body: boot}
+	req, err := s.request(asked)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkForeign(ctx, asked, req); err != nil {
+		return nil, err
+	}
+	if err := s.checkBoot(*req.Boot); err != nil {
+		return nil, err
+	}
+	q := s.views.queues.get(compute.NameQueue(req.Boot.Flavor, req.Boot.With))
+	if q == nil {
+		return nil, compute.NotFound("queue", string(in.Flavor), "it was removed just now")
+	}
+	return &placementOutput{Body: s.presenter(ctx).placement(&compute.Instance{
+		Project: req.Project, State: compute.StateQueued, Boot: req.Boot.WithDefaults(), Queue: q.Name,
+		Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden, Attempt: 1, QueuedAt: time.Now(),
+	}, s.overQuota(req.Project, q.Resources))}, nil
+}
+
+// overQuota says which limit of its project keeps a machine out; nil: none.
+func (s *Server) overQuota(p compute.Project, asks compute.Resources) *compute.Reason {
+	asks = asks.Plus(compute.Resources{compute.Instances: 1})
+	for _, r := range s.quotaView(p).Resources {
+		if r.Limit != nil && asks[r.Class] > 0 && r.Used+asks[r.Class] > *r.Limit {
+			return &compute.Reason{
+				Code: compute.QuotaExceeded, Resource: r.Class, Limit: *r.Limit, Used: r.Used, Asked: asks[r.Class],
+			}
+		}
+	}
+	return nil
+}
+
+// placement says what would become of an instance that is not there.
+func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Placement {
+	f := explain.Facts{Now: s.now, Instance: i}
+	var e rest.Explanation
+	s.situate(&f, &e)
+	f.Position = f.Depth // behind all that wait
+	told := explain.Tell(f)
+	out := rest.Placement{
+		Project: i.Project, Queue: i.Queue, Resources: i.Resources, Place: e.Place, Hosts: *e.Hosts,
+		Summary: s.text(told.Summary, i.Boot.Host), YouCan: append([]string{}, told.Asker...),
+		Starts: over == nil && f.Hosts.Now() > 0 && f.Depth == 0,
+	}
+	if s.names {
+		out.OperatorsCan = told.Operators
+	}
+	if out.Place != nil {
+		out.Place.Position = f.Position
+	}
+	if over != nil {
+		out.Refused = rest.FromReason(over)
+		out.Summary = "it would be refused: " + out.Refused.Message + "; beyond that, " + out.Summary
+		out.YouCan = append([]string{"delete something of this project, or ask for more quota"}, out.YouCan...)
 	}
 	return out
 }

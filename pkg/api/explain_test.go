@@ -104,3 +104,55 @@ func TestExplainEveryState(t *testing.T) {
 	}
 	n.do("GET", path(id3)+"/explain", nil).refused(404, compute.KindNotFound)
 }
+
+// TestExplainBoot says before a boot what its instance would say after it: as long as nothing changes between.
+func TestExplainBoot(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	why := func(query string) rest.Placement {
+		t.Helper()
+		return into[rest.Placement](n.do("GET", "/v1/explain?"+query, nil), 200)
+	}
+	p := why("flavor=m1.small")
+	if p.Starts || p.Summary != "there is no host" || p.Queue != "m1.small" || p.Resources[compute.VCPU] != 1 {
+		t.Errorf("%+v", p)
+	}
+	n.hears(offering("h1", 3))
+	gpu := offering("h2", 2)
+	gpu.Inventory.Traits, gpu.Free["CUSTOM_A100"] = []compute.Trait{"CUSTOM_GPU"}, 1
+	gpu.Inventory.Totals = gpu.Inventory.Totals.Plus(compute.Resources{"CUSTOM_A100": 1})
+	n.hears(gpu)
+	if p = why("flavor=m1.small"); !p.Starts || p.Hosts.Now != 2 || p.Hosts.Room != 5 {
+		t.Errorf("%+v", p)
+	}
+	if p = why("flavor=m1.small&with=gpu%3Da100"); !p.Starts || p.Hosts.Now != 1 || p.Hosts.By["lacks-trait"] != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p = why("flavor=m1.small&with=gpu%3Da100&avoid=h2"); p.Starts || p.Hosts.Now != 0 || p.Hosts.By["avoided"] != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p = why("flavor=m1.small&host=h1"); !p.Starts || p.Place != nil || p.Hosts.By["pinned-elsewhere"] != 1 {
+		t.Errorf("%+v", p)
+	}
+	n.has(instance(id1, "waits", compute.StateQueued))
+	if p = why("flavor=m1.small"); p.Starts || p.Place.Position != 1 || p.Place.Depth != 1 {
+		t.Errorf("behind another: %+v of %+v", p, p.Place)
+	}
+	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}), 200)
+	if p = why("flavor=m1.small"); p.Starts || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded ||
+		!strings.HasPrefix(p.Summary, "it would be refused: over quota: VCPU limit 1, used 1, asked 1") {
+		t.Errorf("over quota: %+v", p)
+	}
+	for query, field := range map[string]string{
+		"flavor=m9": "flavor", "flavor=m1.small&with=gpu": "with", "flavor=m1.small&with=gpu%3Dx": "gpu",
+		"flavor=m1.small&host=h9": "host", "": "flavor", "flavor=m1.small&avoid=Not+A+Host": "host",
+	} {
+		a := n.do("GET", "/v1/explain?"+query, nil)
+		if got := into[rest.Problem](a, a.status); a.status < 400 || a.status >= 500 || !strings.HasPrefix(got.Field, field) {
+			t.Errorf("%s: %d %+v", query, a.status, got)
+		}
+	}
+	if n.Work("m1.small") != 1 {
+		t.Error("asking boots")
+	}
+}

@@ -37,6 +37,7 @@ func Operations() map[string]Need {
 		"list-instances":   {RoleReader, Project, ""},
 		"show-instance":    {RoleReader, Instance, ""},
 		"explain-instance": {RoleReader, Instance, "counts of hosts; their names are for operators"},
+		"explain-boot":     {RoleReader, Project, "counts of hosts; their names are for operators"},
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
 		"delete-instance":  {RoleMember, Instance, ""},
 		"stop-instance":    {RoleMember, Instance, ""},

@@ -91,7 +91,7 @@ not empty by its deadline.`,
 	flags.StringVar(&s.tls.Key, "cert-key", os.Getenv(EnvKey), "file of its key ($"+EnvKey+")")
 	root.AddCommand(
 		newFlavor(&s), newCapability(&s), newQuota(&s),
-		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newDelete(&s),
+		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
 		newQueue(&s), newHost(&s),
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),

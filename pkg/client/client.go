@@ -50,6 +50,8 @@ type (
 	TokenWish     = rest.TokenWish
 	AuditEntry    = rest.AuditEntry
 	Explanation   = rest.Explanation
+	Placement     = rest.Placement
+	Standings     = rest.Standings
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration
 )

@@ -67,6 +67,24 @@ func (c *Client) Explain(ctx context.Context, id compute.InstanceID) (Explanatio
 	return out, err
 }
 
+// Why says what would become of a boot: of it only flavor, choices and hosts count.
+func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
+	query := c.scoped()
+	query.Set("flavor", string(b.Flavor))
+	for axis, value := range b.With {
+		query.Add("with", string(axis)+"="+string(value))
+	}
+	if b.Host != "" {
+		query.Set("host", string(b.Host))
+	}
+	for _, h := range b.Avoid {
+		query.Add("avoid", string(h))
+	}
+	var out Placement
+	err := c.call(ctx, http.MethodGet, query, nil, &out, "explain")
+	return out, err
+}
+
 // Delete asks for an instance to be deleted. It returns once the request cannot
 // be lost, with the instance as it was then known.
 func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, error) {
