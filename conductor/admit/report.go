@@ -65,11 +65,20 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 		case state == compute.StateDeleting:
 			s.deleted(e, e.inst.Reason)
 		case state == compute.StateStarting:
+			s.revoke(e, r)
 			s.failedAttempt(e, failure(r, s.at()))
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
 			s.lostActive(e, r)
 		}
+	}
+}
+
+// revoke takes a grant back that another journal's word ends: the agent that got it may come back, from a power cut or
+// a long pause, with the grant before it in its stream, and launch what is over. Behind the grant it finds this.
+func (s *step) revoke(e *entry, r compute.Report) {
+	if has := e.inst.Journal; has != "" && r.Journal != "" && r.Journal != has {
+		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}
 }
 
