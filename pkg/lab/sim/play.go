@@ -217,7 +217,7 @@ func (w *play) observe() (stop func()) {
 	topics := cfg.Topics
 	var readers sync.WaitGroup
 	read := func(o kafkaread.Options, each func(wire.Record)) {
-		o.MaxWait = time.Minute // the broker answers as soon as there is something
+		o.MaxWait = 2 * time.Second // a fetch that waits where the leader was is not answered by kfake
 		o.Handle = func(b kafkaread.Batch) {
 			for _, r := range b.Records {
 				each(r)
