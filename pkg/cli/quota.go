@@ -163,10 +163,10 @@ func quotasSheet() Sheet[client.Quota] {
 	}
 }
 
-// usedOf is "2/10", or "2" without a limit.
+// usedOf is "2/10", or "2/unlimited".
 func usedOf(r client.QuotaResource) string {
 	if r.Limit == nil {
-		return humanSize(r.Class, r.Used)
+		return humanSize(r.Class, r.Used) + "/unlimited"
 	}
 	return humanSize(r.Class, r.Used) + "/" + humanSize(r.Class, *r.Limit)
 }

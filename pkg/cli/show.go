@@ -133,8 +133,9 @@ func explanation(e client.Explanation, now time.Time) []detail {
 }
 
 func standings(h client.Standings) []detail {
+	const most = 3 // -o json has more
 	var near []string
-	for _, n := range h.Nearest {
+	for _, n := range h.Nearest[:min(most, len(h.Nearest))] {
 		near = append(near, nearest(n))
 	}
 	return []detail{

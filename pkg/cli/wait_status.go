@@ -31,6 +31,8 @@ func one(i client.Instance, now time.Time, ages bool) string {
 	switch {
 	case i.State == "accepted":
 		return line + ", waiting: no conductor has read it yet"
+	case takenSoon(i, now):
+		return line
 	case i.State == "queued":
 		return line + ", waiting: " + newCause(i, now).text(now, ages)
 	case i.Host != "" && !settled(i):
@@ -45,6 +47,16 @@ func one(i client.Instance, now time.Time, ages bool) string {
 	return line
 }
 
+// soon is how long something may be queued while hosts fit it before that it waits is news: a host has to fetch it.
+const soon = 2 * time.Second
+
+// takenSoon says whether an instance is queued and nothing keeps it waiting.
+func takenSoon(i client.Instance, now time.Time) bool {
+	w := i.Waiting
+	return i.State == "queued" && i.Reason == nil && now.Sub(i.QueuedAt) < soon &&
+		w != nil && w.Code == compute.WaitingForCapacity && w.Hosts != nil && w.Hosts.Eligible > 0
+}
+
 // many is how many are in which state, the end of the first that ended badly,
 // and each different cause to wait.
 func many(found []client.Instance, all int, now time.Time, ages bool) string {
@@ -52,6 +64,7 @@ func many(found []client.Instance, all int, now time.Time, ages bool) string {
 	for _, i := range found {
 		counts[i.State]++
 		switch {
+		case takenSoon(i, now):
 		case i.State == "queued":
 			causes = join(causes, newCause(i, now))
 		case bad == "" && i.State != "active":

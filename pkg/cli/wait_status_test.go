@@ -30,6 +30,8 @@ func TestLook(t *testing.T) {
 	capacity := compute.Reason{Code: compute.WaitingForCapacity}
 	some := capacity
 	some.Hosts = compute.HostCounts{Eligible: 1, Full: 3}
+	just := inLine("a", some, 2)
+	just.QueuedAt = lookedAt.Add(-time.Second)
 	again := inLine("a", full, 1)
 	again.Attempt, again.Attempts, again.NextTryAt = 2, 3, lookedAt.Add(4*time.Second)
 	again.Reason = rest.FromReason(
@@ -48,6 +50,8 @@ func TestLook(t *testing.T) {
 		"a: queued, waiting: WaitingForCapacity 1 eligible, 3 full, position 2 of 5, oldest 14s": look(
 			[]client.Instance{inLine("a", some, 2)}, 1, lookedAt,
 		),
+		"a: queued": look([]client.Instance{just}, 1, lookedAt), // a host is about to take it
+		"2 queued; waiting: NoEligibleHost 3 full, 1 draining": look([]client.Instance{just, inLine("b", full, 0)}, 2, lookedAt),
 		"a: queued, waiting: NoEligibleHost no host is known": look(
 			[]client.Instance{inLine("a", compute.Reason{Code: compute.NoEligibleHost}, 0)}, 1, lookedAt,
 		),

@@ -16,8 +16,9 @@ type Answer struct {
 	Short   []Shortage // of hosts that are full; the class that most lack comes first
 	Traits  []Unfit    // of hosts that lack one; the trait that most lack comes first
 	Nearest []Verdict  // at most MostNearest
-	Room    int64      // how many such machines all hosts could begin now
-	Empty   int64      // how many they could have if all that may be were empty
+	first   [standings]Verdict
+	Room    int64 // how many such machines all hosts could begin now
+	Empty   int64 // how many they could have if all that may be were empty
 }
 
 // MostNearest bounds the hosts of an answer.
@@ -64,6 +65,9 @@ func Hosts(w Wanted, hosts []Host) Answer {
 			}
 		}
 		out.near(v, order)
+		if first := &out.first[v.Standing]; first.Host == "" || order(v, *first) < 0 {
+			*first = v
+		}
 	}
 	out.Short = slices.SortedFunc(maps.Values(short), func(a, b Shortage) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Class, b.Class))

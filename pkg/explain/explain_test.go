@@ -123,7 +123,7 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			Facts{Instance: queued()}, []Host{host("h1", 1), host("h2", 3)},
 			"no host can take it now: of 2 hosts 2 full (the nearest is short of 1 processor)\n" +
 				"next: a host takes it within seconds of being able to" + deadline + "\n" + small +
-				"\noperator: free 1 processor on host h2\noperator: free 2 GiB of memory and 3 processors on host h1",
+				"\noperator: free 1 processor on host h2",
 		},
 		"all are too small": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Resources[compute.VCPU] = 40 })}, []Host{host("h1", 8), host("h2", 8)},
@@ -167,6 +167,13 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			"no host can take it now: of 1 host 1 draining\nnext: a host takes it within seconds of being able to" + deadline +
 				"\noperator: berth host enable h1",
 		},
+		"disabled, and no room there": {
+			Facts{Instance: queued()}, []Host{host("h1", 1, in(compute.HostDisabled, "")), host("h2", 0)},
+			"no host can take it now: of 2 hosts 1 full (the nearest is short of 4 GiB of memory and 4 processors), 1 disabled\n" +
+				"next: a host takes it within seconds of being able to" + deadline + "\n" + small +
+				"\noperator: free 4 GiB of memory and 4 processors on host h2\n" +
+				"operator: berth host enable h1, and free 2 GiB of memory and 3 processors there",
+		},
 		"all are quarantined": {
 			Facts{Instance: queued()}, []Host{host("h1", 8, in(compute.HostQuarantined, "3 starts failed"))},
 			"no host can take it now: of 1 host 1 quarantined\nnext: a host takes it within seconds of being able to" + deadline +
@@ -195,7 +202,8 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			"no host can take it now: of 5 hosts 1 full (the nearest is short of 2 processors), 1 draining, 1 disabled, " +
 				"1 silent, 1 that it avoids\nnext: a host takes it within seconds of being able to" + deadline + "\n" + small +
 				"\nyou: boot it without some of the hosts that it avoids\noperator: free 2 processors on host h1\n" +
-				"operator: berth host enable h4\noperator: berth host enable h3",
+				"operator: berth host enable h4\noperator: berth host enable h3\n" +
+				"operator: look at the agent of host h2 and at its way to Kafka",
 		},
 		"its host is full": {
 			Facts{Instance: queued(pinnedTo("h2"))}, []Host{host("h1", 8), host("h2", 1)},

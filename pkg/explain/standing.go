@@ -71,7 +71,7 @@ func (s Standing) Now() bool { return s == Fits || s == FailedThere }
 type Verdict struct {
 	Host     compute.HostID
 	Standing Standing
-	Short    compute.Resources // TooSmall: beyond what it has; Full: beyond what is free there
+	Short    compute.Resources // TooSmall: beyond what it has; of those that may take it later: beyond what is free there
 	Traits   []compute.Trait   // LacksTrait: those that it lacks or must not have
 	Reason   string            // Disabled, Draining and Quarantined: why, as the host says
 	Room     int64             // how many such machines it could begin now, by what is free; 0 unless Now
@@ -89,8 +89,11 @@ func Judge(w Wanted, h Host) Verdict {
 		out.Short = beyond(w.Resources, h.whole(), b.Inventory.Largest)
 	case Full:
 		out.Short = beyond(w.Resources, b.Free, b.Largest)
-	case Disabled, Draining, Quarantined:
-		out.Reason = b.Reason
+	case Disabled, Draining, Quarantined, Silent, Twin, LacksKey:
+		out.Short = beyond(w.Resources, b.Free, b.Largest)
+		if out.Standing == Disabled || out.Standing == Draining || out.Standing == Quarantined {
+			out.Reason = b.Reason
+		}
 	case Fits, FailedThere:
 		out.Room = times(w.Resources, b.Free)
 	}

@@ -4,7 +4,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,21 +39,27 @@ func (v Verdict) says() string {
 
 // operators is what an operator can do so that a host takes it.
 func (v Verdict) operators() []string {
+	do := ""
 	switch v.Standing {
 	case LacksKey:
-		return []string{fmt.Sprintf("put the key into the file of user_data.keys of host %s, and restart its agent", v.Host)}
+		do = fmt.Sprintf("put the key into the file of user_data.keys of host %s, and restart its agent", v.Host)
 	case Silent:
-		return []string{fmt.Sprintf("look at the agent of host %s and at its way to Kafka", v.Host)}
+		do = fmt.Sprintf("look at the agent of host %s and at its way to Kafka", v.Host)
 	case Twin:
-		return []string{fmt.Sprintf("stop one of the agents that have the name of host %s", v.Host)}
+		do = fmt.Sprintf("stop one of the agents that have the name of host %s", v.Host)
 	case Disabled, Draining, Quarantined:
-		return []string{fmt.Sprintf("berth host enable %s", v.Host)}
+		do = fmt.Sprintf("berth host enable %s", v.Host)
 	case Full:
 		return []string{fmt.Sprintf("free %s on host %s", Amounts(v.Short), v.Host)}
 	case LacksTrait:
 		return []string{fmt.Sprintf("look at the traits of host %s: berth host show %s", v.Host, v.Host)}
+	default:
+		return nil
 	}
-	return nil
+	if len(v.Short) > 0 {
+		do += ", and free " + Amounts(v.Short) + " there"
+	}
+	return []string{do}
 }
 
 // laters say what would have to change and on how many hosts, the most promising first.
@@ -66,8 +71,7 @@ func (a Answer) laters() (out []string) {
 		}
 		switch s {
 		case Full:
-			at := slices.IndexFunc(a.Nearest, func(v Verdict) bool { return v.Standing == Full }) // none is nearer than full ones
-			out = append(out, fmt.Sprintf("%d full (the nearest is short of %s)", n, Amounts(a.Nearest[at].Short)))
+			out = append(out, fmt.Sprintf("%d full (the nearest is short of %s)", n, Amounts(a.first[Full].Short)))
 		case LacksKey:
 			out = append(out, fmt.Sprintf("%d without the key of its user data", n))
 		case Twin:
@@ -127,14 +131,11 @@ func (f Facts) wanted() compute.Boot {
 	return f.Instance.Boot
 }
 
-// operators is what operators can do, by the hosts that are nearest to taking it.
+// operators is what operators can do: of each way in which hosts do not take it, for the one that is nearest.
 func (a Answer) operators() (out []string) {
-	const most = 3
-	for _, v := range a.Nearest {
-		for _, line := range v.operators() {
-			if out = append(out, line); len(out) == most {
-				return out
-			}
+	for standing := Full; standing >= LacksTrait; standing-- {
+		if v := a.first[standing]; v.Host != "" {
+			out = append(out, v.operators()...)
 		}
 	}
 	if len(out) == 0 {
