@@ -49,6 +49,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 			if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
 				return err
 			}
+			o.Brokers = func(addrs []string) { real.kafka = strings.Join(addrs, ",") }
 			if tokens {
 				o.FirstToken = func(text string) { real.token = text }
 			}
@@ -86,7 +87,7 @@ func withSimulatedHosts(ctx context.Context, hosts int, use func(ctx context.Con
 }
 
 // devDriver is what `berth dev` was told of its hosts.
-type devDriver struct{ kind, images, token string }
+type devDriver struct{ kind, images, token, kafka string }
 
 // choose makes this machine the only host if QEMU is asked for. Its machines
 // outlive this process, so they need a folder that stays.
@@ -148,8 +149,12 @@ func (d devDriver) banner(address string, hosts int) string {
 	} else {
 		key = "  export BERTH_TOKEN=" + d.token + "\n"
 	}
+	kafka := ""
+	if d.kafka != "" {
+		kafka = ", Kafka on " + d.kafka
+	}
 	return fmt.Sprintf("Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
-		"metrics of every part on http://%[2]s/metrics\n"+
+		"metrics of every part on http://%[2]s/metrics"+kafka+"\n"+
 		"  export BERTH_API=http://%[2]s\n%s  %s\n%sCtrl-C stops it.\n",
 		what, address, key, strings.Join(lines, "\n  "), note)
 }

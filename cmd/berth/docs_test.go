@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -218,12 +219,20 @@ func TestDevWithTokens(t *testing.T) {
 	d := devDriver{kind: "fake"}
 	o := cell.EverythingOptions{
 		Hosts: cell.SimulatedHosts(1), Listen: "127.0.0.1:0", FirstToken: func(text string) { d.token = text },
+		Brokers: func(addrs []string) { d.kafka = strings.Join(addrs, ",") },
 	}
 	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
 		lines := d.banner(address, 1)
 		if !strings.Contains(lines, "\n  export BERTH_TOKEN="+d.token+"\n  berth flavor add ") ||
 			strings.Contains(lines, "Nobody signs in") {
 			t.Errorf("%s", lines)
+		}
+		_, text, _ := strings.Cut(lines, ", Kafka on ")
+		kafka, _, _ := strings.Cut(text, "\n")
+		if conn, err := net.Dial("tcp", kafka); err != nil {
+			t.Errorf("where it says that Kafka is, nothing listens: %v\n%s", err, lines)
+		} else {
+			_ = conn.Close()
 		}
 		who := []string{"whoami", "-o", "name", "--api", "http://" + address}
 		if code, _, errs := typed(ctx, who); code != 6 {

@@ -40,6 +40,8 @@ type EverythingOptions struct {
 	Log        *zap.Logger     // nil: silent
 	// FirstToken hears the token of an admin, and callers have to sign in; nil: nobody signs in.
 	FirstToken func(text string)
+	// Brokers hears where Kafka is; nil: nobody does.
+	Brokers func(addrs []string)
 }
 
 func (o EverythingOptions) withDefaults() EverythingOptions {
@@ -82,6 +84,9 @@ func WithEverything(
 		}
 		defer broker.Close()
 		o.Kafka = broker.Addrs()
+	}
+	if o.Brokers != nil {
+		o.Brokers(o.Kafka)
 	}
 	k := KafkaSettings{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
 	c := New(k, o.Dial, o.Log, "dev")

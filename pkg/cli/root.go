@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -51,6 +52,18 @@ type settings struct {
 	errs    func() io.Writer
 }
 
+// isCommand refuses a word that is no command, with those that are like it.
+func isCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return errors.New(text)
+}
+
 // NewRoot is the command line with everything that talks to the API. The
 // commands that run daemons are added by main.
 func NewRoot() *cobra.Command {
@@ -71,8 +84,10 @@ deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name, 9 a hos
 not empty by its deadline.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          isCommand,
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.api, "api", env(EnvAPI, defaultAPI), "address of an API node ($"+EnvAPI+")")

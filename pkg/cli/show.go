@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,11 +69,21 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"State", string(i.State)}, {"Why", why(i)}, {"Power", i.Power}, {"Asked", asked}, {"Answered", answered},
 		{"Flavor", string(i.Flavor)}, {"With", choices(i.With)}, {"Queue", string(i.Queue)},
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
+		{"Metadata", metadata(i.Metadata)}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
 		{"Attempt", attempt(i)}, {"Failures", failures},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},
 	}
+}
+
+// metadata is a line for each entry, in order.
+func metadata(all map[string]string) string {
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, key+"="+all[key])
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newExplain(s *settings) *cobra.Command {
