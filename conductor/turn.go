@@ -190,13 +190,16 @@ func malformed(err error) *compute.Reason {
 // another conductor may decide about the same instance. What is written to
 // every partition is at home everywhere.
 func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool) *compute.Reason {
-	if p := wire.Partition(project, t.cfg.Partitions); !everywhere && p != rec.Partition {
-		return malformed(fmt.Errorf(
-			"project %s belongs to partition %d, this is %d: set the key to the project", project, p,
-			rec.Partition,
-		))
+	p := wire.Partition(project, t.cfg.Partitions)
+	if everywhere || p == rec.Partition {
+		return nil
 	}
-	return nil
+	remedy := "set the key to the project"
+	if string(rec.Key) == string(project) {
+		remedy = "the key is right, and the producer chooses another partition by it than Kafka's own does: " +
+			"with librdkafka (Python, C, .NET) set partitioner=murmur2_random"
+	}
+	return malformed(fmt.Errorf("project %s belongs to partition %d, this is %d: %s", project, p, rec.Partition, remedy))
 }
 
 // catchUp reads the catalog to its end before a boot is refused for what it
