@@ -82,14 +82,14 @@ func certificates(t *testing.T, all map[string]string) map[string]*x509.Certific
 
 // Renewed certificates are those that were there, with another number and date, and nothing else is touched.
 func TestSecureRenew(t *testing.T) {
-	cell := made(t, "NAMES=api.example.org ::1")
+	cell := made(t, "NAMES=api.example.org ::1", "HOSTS=rack1 broker.1 renewed host.key")
 	before := files(t, cell)
-	if code, out := secure(t, nil, "--renew", cell); code != 0 || !strings.Contains(out, "restart one broker after the other") {
+	if code, out := secure(t, nil, "--renew", cell+"/"); code != 0 || !strings.Contains(out, "restart one broker after the other") {
 		t.Fatalf("%d\n%s", code, out)
 	}
 	after := files(t, cell)
 	was, is := certificates(t, before), certificates(t, after)
-	if len(was) != 10 { // three brokers, admin, queues, conductor, api twice, two hosts
+	if len(was) != 12 { // three brokers, admin, queues, conductor, api twice, four hosts
 		t.Errorf("certificates: %v", slices.Sorted(maps.Keys(was)))
 	}
 	roots := x509.NewCertPool()
