@@ -82,11 +82,7 @@ func (s *State) noCapacity(inst *compute.Instance) time.Time {
 	if inst.Boot.OnNoCapacity != compute.FailAtOnce {
 		return time.Time{}
 	}
-	since := inst.PublishAt
-	if since.IsZero() {
-		since = inst.ChangedAt
-	}
-	return since.Add(s.opts.NoCapacityAfter)
+	return inst.UnclaimedSince().Add(s.opts.NoCapacityAfter)
 }
 
 // unanswered says whether the host has been told something it has not answered

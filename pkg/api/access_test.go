@@ -126,6 +126,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		target += "?project=" + string(project)
 	}
 	switch op.id {
+	case "explain-boot":
+		target += "?flavor=m1.small&project=" + string(project)
 	case "boot":
 		body = fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
 	case "set-quota":

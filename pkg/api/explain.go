@@ -4,7 +4,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,26 +50,22 @@ func (s *Server) explainInstance(ctx context.Context, in *InstanceInput) (*expla
 // explain explains one instance as the caller may see it.
 func (s *presenter) explain(k entry) rest.Explanation {
 	at, i := k.key(), k.instance
-	f := explain.Facts{Now: s.now, Instance: i, FailAfter: compute.NoCapacityAfter}
+	f := explain.Facts{Now: s.now, Instance: i, FailAfter: compute.NoCapacityAfter, Name: s.host, Amounts: s.names}
 	out := rest.Explanation{
 		ID: at.id, Project: at.project, Name: k.boot().Name, State: rest.State(s.state(k).String()),
 		Next: []rest.NextEvent{}, YouCan: []string{},
 	}
 	shown := s.instance(k, fields{})
 	out.Queue, out.Failures = shown.Queue, shown.Failures
-	var named []compute.HostID
 	if i == nil {
 		f.AcceptedAt = k.request.At
 	} else {
-		named = s.situate(&f, &out)
+		s.situate(&f, &out)
 	}
 	told := explain.Tell(f)
-	out.Summary = s.text(told.Summary, named...)
+	out.Summary, out.YouCan = told.Summary, append(out.YouCan, told.Asker...)
 	for _, e := range told.Next {
-		out.Next = append(out.Next, rest.NextEvent{At: e.At.UTC(), What: s.text(e.What, named...)})
-	}
-	for _, text := range told.Asker {
-		out.YouCan = append(out.YouCan, s.text(text, named...))
+		out.Next = append(out.Next, rest.NextEvent{At: e.At.UTC(), What: e.What})
 	}
 	if s.names {
 		out.OperatorsCan = told.Operators
@@ -75,10 +73,10 @@ func (s *presenter) explain(k entry) rest.Explanation {
 	return out
 }
 
-// situate adds where the instance is, and answers the hosts that what is said of it may name.
-func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) (named []compute.HostID) {
+// situate adds where the instance is.
+func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) {
 	i := f.Instance
-	named = append([]compute.HostID{i.Host, i.Boot.Host}, i.Boot.Avoid...)
+	named := append([]compute.HostID{i.Host, i.Boot.Host}, i.Boot.Avoid...)
 	for _, failure := range i.Failures {
 		named = append(named, failure.Host)
 	}
@@ -87,12 +85,15 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) (named []co
 			named = append(named, r.Host)
 		}
 	}
-	on := i.Host
+	f.Text = func(text string) string { return s.text(text, named...) }
+	f.Silent = i.Host != "" && s.isSilent(i.Host)
 	if i.State == compute.StateQueued {
-		on = i.Boot.Host
 		var oldest time.Duration
 		f.Hosts, oldest = s.standings(i)
 		hosts := s.fromAnswer(f.Hosts, oldest)
+		if !s.names && i.Boot.Host != "" { // what one host has free is what others use of it
+			hosts.Room, hosts.Empty, hosts.Short = min(hosts.Room, 1), min(hosts.Empty, 1), []rest.Shortage{}
+		}
 		out.Hosts = &hosts
 		q := s.views.queues.get(i.Queue)
 		f.Closed = q != nil && q.State == compute.QueueClosed
@@ -102,11 +103,10 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) (named []co
 			out.Place = &rest.Place{Position: f.Position, Depth: f.Depth, Oldest: since.UTC()}
 		}
 	}
-	if last, ok := s.views.hosts.get(on); ok {
+	if last, ok := s.views.hosts.get(i.Boot.Host); ok {
 		h := last.explained(s.now)
 		f.On = &h
 	}
-	return named
 }
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
@@ -126,17 +126,21 @@ func wantedBy(i *compute.Instance) explain.Wanted {
 // host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put right.
 func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	w := wantedBy(i)
-	avoid := w.Avoid
+	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
 	w.Avoid, w.Failed = nil, nil
-	same := string(i.Queue) + " " + w.Resources.String() + " " + string(w.Key)
+	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
 	out, known := s.counted[same]
 	if !known {
 		out = s.views.hosts.count(w, s.now)
 		s.counted[same] = out
 	}
 	for _, h := range avoid {
-		if last, ok := s.views.hosts.get(h); ok {
-			out[w.At(last.explained(s.now))]--
+		last, ok := s.views.hosts.get(h)
+		if !ok {
+			continue
+		}
+		if n := &out[w.At(last.explained(s.now))]; *n > 0 { // it may have said something else since they were counted
+			*n--
 			out[explain.Avoided]++
 		}
 	}
@@ -230,15 +234,15 @@ func (s *Server) overQuota(p compute.Project, asks compute.Resources) *compute.R
 
 // placement says what would become of an instance that is not there.
 func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Placement {
-	f := explain.Facts{Now: s.now, Instance: i}
+	f := explain.Facts{Now: s.now, Instance: i, Before: true, Name: s.host, Amounts: s.names}
 	var e rest.Explanation
 	s.situate(&f, &e)
 	f.Position = f.Depth // behind all that wait
 	told := explain.Tell(f)
 	out := rest.Placement{
 		Project: i.Project, Queue: i.Queue, Resources: i.Resources, Place: e.Place, Hosts: *e.Hosts,
-		Summary: s.text(told.Summary, i.Boot.Host), YouCan: append([]string{}, told.Asker...),
-		Starts: over == nil && f.Hosts.Now() > 0 && f.Depth == 0,
+		Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+		Starts: over == nil && f.Hosts.Room > int64(f.Position),
 	}
 	if s.names {
 		out.OperatorsCan = told.Operators

@@ -5,6 +5,7 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
@@ -29,7 +30,9 @@ func offering(h compute.HostID, free int64) compute.Beacon {
 func TestExplainFollowsBeacons(t *testing.T) {
 	n := lockedNode(t)
 	n.Hosts([]wire.Record{{Key: []byte("h1")}}, true) // of which lockedNode has heard
-	waits := instance(id1, "w", compute.StateQueued, func(i *compute.Instance) { i.Project, i.Resources[compute.VCPU] = "own", 4 })
+	waits := instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
+		i.Project, i.Resources[compute.VCPU], i.ChangedAt = "own", 4, time.Now()
+	})
 	n.has(waits)
 	explain := func(role auth.Role, project compute.Project) rest.Explanation {
 		t.Helper()
@@ -135,8 +138,11 @@ func TestExplainBoot(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	n.has(instance(id1, "waits", compute.StateQueued))
-	if p = why("flavor=m1.small"); p.Starts || p.Place.Position != 1 || p.Place.Depth != 1 {
-		t.Errorf("behind another: %+v of %+v", p, p.Place)
+	if p = why("flavor=m1.small"); !p.Starts || p.Place.Position != 1 || p.Place.Depth != 1 {
+		t.Errorf("behind another, with room for five: %+v of %+v", p, p.Place)
+	}
+	if p = why("flavor=m1.small&avoid=h1&avoid=h1"); p.Starts != (p.Hosts.Room > 1) || p.Hosts.By["avoided"] != 1 {
+		t.Errorf("%+v", p)
 	}
 	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}), 200)
 	if p = why("flavor=m1.small"); p.Starts || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded ||
@@ -154,5 +160,43 @@ func TestExplainBoot(t *testing.T) {
 	}
 	if n.Work("m1.small") != 1 {
 		t.Error("asking boots")
+	}
+}
+
+// TestWaitingCountsOnce: a host that a request avoids twice is one.
+func TestWaitingCountsOnce(t *testing.T) {
+	n := newNode(t)
+	n.hears(offering("h1", 8))
+	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) { i.Boot.Avoid = []compute.HostID{"h1", "h1"} }))
+	want := &rest.HostCounts{Total: 1, Avoided: 1}
+	equal(t, "avoided", want, n.show(id1).Waiting.Hosts)
+}
+
+// TestPinnedSaysWhy in lists as it does when it is explained, and a project does not hear how much a host has free.
+func TestPinnedSaysWhy(t *testing.T) {
+	n := lockedNode(t)
+	small := offering("rack1", 2)
+	n.hears(small)
+	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
+		i.Project, i.Boot.Host, i.Resources = "own", "rack1", compute.Resources{compute.VCPU: 4}
+	}))
+	for _, c := range []struct {
+		role    auth.Role
+		project compute.Project
+		says    string
+		room    int64
+	}{{auth.RoleOperator, "", "which has too little room: 2 processors short", 2}, {auth.RoleReader, "own", "which has too little room", 1}} {
+		n.as = n.token(c.role, c.project)
+		e := into[rest.Explanation](n.do("GET", path(id1)+"/explain?project=own", nil), 200)
+		if !strings.HasSuffix(e.Summary, c.says) || e.Hosts.Empty != c.room {
+			t.Errorf("to %s: %+v of %+v", c.role, e, e.Hosts)
+		}
+	}
+	small.Inventory.Totals = compute.Resources{compute.VCPU: 3}
+	n.hears(small)
+	n.as = n.token(auth.RoleOperator, "")
+	shown := into[rest.Instance](n.do("GET", path(id1)+"?project=own", nil), 200)
+	if w := shown.Waiting; w.Code != compute.PinnedHostUnavailable || w.Detail != "it is too small even when empty" {
+		t.Errorf("%+v", w)
 	}
 }

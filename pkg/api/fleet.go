@@ -97,7 +97,7 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v.Queued = s.views.instances.waiting(q.Name)
 	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
 	counts := s.views.hosts.count(w, time.Now()).Hosts()
-	if a, ok := s.views.advice.get(q.Name); ok { // which knows what all work in it avoids
+	if a, ok := s.views.advice.get(q.Name); ok && v.Queued > 0 { // it knows what all work in the queue avoids
 		counts.Avoided = min(a.Hosts.Avoided, counts.Eligible)
 		counts.Eligible -= counts.Avoided
 	}

@@ -663,7 +663,9 @@ func TestWaitingIsExplained(t *testing.T) {
 	if got := n.show(id3).Waiting; got.Code != compute.WaitingForCapacity || got.Host != "h1" || got.Place != nil {
 		t.Errorf("pinned work is in no line: %+v", got)
 	}
-	n.hears(compute.Beacon{Host: "h1", State: compute.HostDraining})
+	drained := offering("h1", 8)
+	drained.State = compute.HostDraining
+	n.hears(drained)
 	if got := n.show(id3).Waiting; got.Code != compute.PinnedHostUnavailable ||
 		got.Message != "host h1 cannot take it: it is draining" {
 		t.Errorf("pinned to a draining host: %+v", got)

@@ -63,7 +63,7 @@ func (s *presenter) instance(k entry, only fields) rest.Instance {
 // waiting says why an instance is still queued, as far as is known.
 func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if h := i.Boot.Host; h != "" {
-		return s.waitingForHost(h)
+		return s.waitingForHost(i, h)
 	}
 	r := whyWaiting(s.counts(i).Hosts(), s.views.caughtUp[viewHosts].Load())
 	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
@@ -82,14 +82,14 @@ func whyWaiting(hosts compute.HostCounts, read bool) *compute.Reason {
 }
 
 // waitingForHost is why pinned work waits. It is in no queue's line.
-func (s *presenter) waitingForHost(h compute.HostID) *compute.Reason {
+func (s *presenter) waitingForHost(i *compute.Instance, h compute.HostID) *compute.Reason {
 	last, ok := s.views.hosts.get(h)
-	switch {
-	case s.isSilent(h):
+	if !ok && s.isSilent(h) {
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
-	case ok && last.beacon.State != compute.HostEnabled:
-		return &compute.Reason{
-			Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is " + last.beacon.State.String(),
+	}
+	if ok {
+		if v := explain.Judge(wantedBy(i), last.explained(s.now)); !v.Standing.Now() && v.Standing != explain.Full {
+			return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it " + v.Says()}
 		}
 	}
 	return &compute.Reason{Code: compute.WaitingForCapacity, Host: h}

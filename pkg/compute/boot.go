@@ -49,6 +49,14 @@ type Boot struct {
 // NoCapacityAfter is how long a request that does not want to wait does so.
 const NoCapacityAfter = 10 * time.Second
 
+// UnclaimedSince is since when a queued instance, or its present attempt, could have been claimed.
+func (i *Instance) UnclaimedSince() time.Time {
+	if i.PublishAt.IsZero() {
+		return i.ChangedAt
+	}
+	return i.PublishAt
+}
+
 // NoCapacity is what shall happen when no host takes the work.
 type NoCapacity uint8
 

@@ -7,12 +7,12 @@ import "github.com/berth-project/berth/pkg/compute"
 // Counts is how many hosts are what to a machine, by standing.
 type Counts [standings]uint32
 
-// Hosts are the counts as lists show them, which have no place of their own for hosts that lack a key or have two agents:
-// these offer nothing, as those in quarantine.
+// Hosts are the counts as lists show them. A host that lacks the key counts as one that lacks a trait, and one with two
+// agents as one in quarantine, for lists have no place of their own for them.
 func (c Counts) Hosts() compute.HostCounts {
 	return compute.HostCounts{
-		NeverFits: c[TooSmall] + c[LacksTrait] + c[OtherHost], Silent: c[Silent], Disabled: c[Disabled],
-		Draining: c[Draining], Quarantined: c[Quarantined] + c[LacksKey] + c[Twin], Full: c[Full], Avoided: c[Avoided],
+		NeverFits: c[TooSmall] + c[LacksTrait] + c[OtherHost] + c[LacksKey], Silent: c[Silent], Disabled: c[Disabled],
+		Draining: c[Draining], Quarantined: c[Quarantined] + c[Twin], Full: c[Full], Avoided: c[Avoided],
 		Eligible: c[Fits] + c[FailedThere],
 	}
 }

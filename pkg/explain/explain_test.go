@@ -46,7 +46,7 @@ func queued(change ...func(*compute.Instance)) *compute.Instance {
 		ID: "00000000-0000-4000-8000-000000000001", Project: "web", State: compute.StateQueued, Queue: "m1",
 		Boot:      compute.Boot{Name: "vm", Flavor: "m1", Attempts: 3},
 		Resources: compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4096}, Attempt: 1,
-		QueuedAt: now.Add(-time.Minute), Deadline: now.Add(time.Hour),
+		QueuedAt: now.Add(-time.Minute), ChangedAt: now.Add(-time.Second), Deadline: now.Add(time.Hour),
 	}
 	for _, f := range change {
 		f(i)
@@ -61,12 +61,13 @@ func told(f Facts, hosts []Host) string {
 	}
 	if f.Instance != nil {
 		for _, h := range hosts {
-			if h.Beacon.Host == f.Instance.Host || h.Beacon.Host == f.Instance.Boot.Host {
+			if h.Beacon.Host == f.Instance.Boot.Host {
 				f.On = &h
 			}
+			f.Silent = f.Silent || h.Silent && h.Beacon.Host == f.Instance.Host
 		}
 	}
-	f.Now = now
+	f.Now, f.Amounts = now, true
 	t := Tell(f)
 	lines := []string{t.Summary}
 	for _, e := range t.Next {
@@ -108,11 +109,27 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"about to be taken": {
 			Facts{Instance: queued()}, []Host{host("h1", 8), host("h2", 0)},
-			"1 host can take it now, and it is the next of its queue\nnext: a host takes it within seconds" + deadline,
+			"1 host can take it now, and none is known to be before it\nnext: a host takes it within seconds" + deadline,
 		},
-		"others are before it": {
+		"another is before it": {
+			Facts{Instance: queued(), Position: 1, Depth: 9}, []Host{host("h1", 8)},
+			"1 host can take it now, and 1 is before it in its queue\nnext: hosts take one after the other" + deadline,
+		},
+		"more are before it than there is room": {
 			Facts{Instance: queued(), Position: 7, Depth: 9}, []Host{host("h1", 8)},
-			"1 host can take it now; 7 are before it in its queue\nnext: hosts take one after the other" + deadline,
+			"there is room for 2 of its kind now, and 7 are before it\n" +
+				"next: hosts take one after the other, as far as there is room" + deadline,
+		},
+		"hosts fit, and none takes it": {
+			Facts{Instance: queued(func(i *compute.Instance) { i.ChangedAt = now.Add(-3 * time.Minute) })},
+			[]Host{host("h1", 8)},
+			"1 host could take it, and none has for 3m\nnext: it is offered again and again until one takes it" + deadline +
+				"\noperator: look whether queue managers, conductors and brokers are well: berth doctor",
+		},
+		"before it is booted": {
+			Facts{Instance: queued(func(i *compute.Instance) { i.ChangedAt, i.Deadline = time.Time{}, time.Time{} }), Before: true},
+			[]Host{host("h1", 8)},
+			"1 host can take it now, and none is known to be before it\nnext: a host takes it within seconds",
 		},
 		"no host": {
 			Facts{Instance: queued()}, nil,
@@ -127,7 +144,7 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"all are too small": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Resources[compute.VCPU] = 40 })}, []Host{host("h1", 8), host("h2", 8)},
-			"none of 2 hosts can ever take it: 2 too small even when empty" + deadline + "\nyou: boot a smaller flavor\n" +
+			"no host can ever take it: of 2 hosts 2 too small even when empty" + deadline + "\nyou: boot a smaller flavor\n" +
 				"operator: add a host that is large enough and has the traits",
 		},
 		"a trait lacks": {
@@ -135,20 +152,20 @@ func TestWaysNotToBePlaced(t *testing.T) {
 				i.Required, i.Boot.With = []compute.Trait{"CUSTOM_GPU"}, compute.Choices{"gpu": "a100"}
 			})},
 			[]Host{host("h1", 8)},
-			"none of 1 host can ever take it: 1 with the wrong traits (CUSTOM_GPU)" + deadline +
+			"no host can ever take it: of 1 host 1 with the wrong traits (CUSTOM_GPU)" + deadline +
 				"\nyou: boot it without one of its capabilities\n" +
 				"operator: look at the traits of host h1: berth host show h1",
 		},
 		"a trait is forbidden": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Forbidden = []compute.Trait{"CUSTOM_OLD"} })},
 			[]Host{host("h1", 8, traits("CUSTOM_OLD"))},
-			"none of 1 host can ever take it: 1 with the wrong traits (CUSTOM_OLD)" + deadline +
+			"no host can ever take it: of 1 host 1 with the wrong traits (CUSTOM_OLD)" + deadline +
 				"\noperator: look at the traits of host h1: berth host show h1",
 		},
 		"all are avoided": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Boot.Avoid = []compute.HostID{"h1", "h2"} })},
 			[]Host{host("h1", 8), host("h2", 8)},
-			"none of 2 hosts can ever take it: 2 that it avoids" + deadline +
+			"no host can ever take it: of 2 hosts 2 that it avoids" + deadline +
 				"\nyou: boot it without some of the hosts that it avoids\n" +
 				"operator: add a host that is large enough and has the traits",
 		},
@@ -160,24 +177,25 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		"all are disabled": {
 			Facts{Instance: queued()}, []Host{host("h1", 8, in(compute.HostDisabled, "new disks"))},
 			"no host can take it now: of 1 host 1 disabled\nnext: a host takes it within seconds of being able to" + deadline +
-				"\noperator: berth host enable h1",
+				"\noperator: host h1 is disabled: new disks; berth host enable h1 ends that",
 		},
 		"all drain": {
 			Facts{Instance: queued()}, []Host{host("h1", 8, in(compute.HostDraining, "moves"))},
 			"no host can take it now: of 1 host 1 draining\nnext: a host takes it within seconds of being able to" + deadline +
-				"\noperator: berth host enable h1",
+				"\noperator: host h1 is draining: moves; berth host enable h1 ends that",
 		},
 		"disabled, and no room there": {
 			Facts{Instance: queued()}, []Host{host("h1", 1, in(compute.HostDisabled, "")), host("h2", 0)},
 			"no host can take it now: of 2 hosts 1 full (the nearest is short of 4 GiB of memory and 4 processors), 1 disabled\n" +
 				"next: a host takes it within seconds of being able to" + deadline + "\n" + small +
 				"\noperator: free 4 GiB of memory and 4 processors on host h2\n" +
-				"operator: berth host enable h1, and free 2 GiB of memory and 3 processors there",
+				"operator: host h1 is disabled; berth host enable h1 ends that, and free 2 GiB of memory and 3 processors there",
 		},
 		"all are quarantined": {
 			Facts{Instance: queued()}, []Host{host("h1", 8, in(compute.HostQuarantined, "3 starts failed"))},
 			"no host can take it now: of 1 host 1 quarantined\nnext: a host takes it within seconds of being able to" + deadline +
-				"\noperator: berth host enable h1",
+				"\noperator: host h1 is quarantined: 3 starts failed; " +
+				"berth host enable h1 ends that if it is for starts that failed",
 		},
 		"two of one name": {
 			Facts{Instance: queued()},
@@ -202,7 +220,8 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			"no host can take it now: of 5 hosts 1 full (the nearest is short of 2 processors), 1 draining, 1 disabled, " +
 				"1 silent, 1 that it avoids\nnext: a host takes it within seconds of being able to" + deadline + "\n" + small +
 				"\nyou: boot it without some of the hosts that it avoids\noperator: free 2 processors on host h1\n" +
-				"operator: berth host enable h4\noperator: berth host enable h3\n" +
+				"operator: host h4 is draining; berth host enable h4 ends that\n" +
+				"operator: host h3 is disabled; berth host enable h3 ends that\n" +
 				"operator: look at the agent of host h2 and at its way to Kafka",
 		},
 		"its host is full": {
@@ -213,13 +232,13 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"its host drains": {
 			Facts{Instance: queued(pinnedTo("h2"))}, []Host{host("h2", 8, in(compute.HostDraining, "moves"))},
-			"it is for host h2 alone, which is draining: moves" + deadline +
+			"it is for host h2 alone, which is draining" + deadline +
 				"\nyou: boot another one without a host, if it may run elsewhere, and delete this one\n" +
-				"operator: berth host enable h2",
+				"operator: host h2 is draining: moves; berth host enable h2 ends that",
 		},
 		"its host is unheard of": {
 			Facts{Instance: queued(pinnedTo("h9"))}, []Host{host("h1", 8)},
-			"it is for host h9 alone, which was never heard of" + deadline +
+			"it is for host h9 alone, of which nothing is known" + deadline +
 				"\nyou: boot another one without a host, if it may run elsewhere, and delete this one",
 		},
 		"it backs off": {
@@ -232,7 +251,7 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"it will not wait": {
 			Facts{Instance: queued(func(i *compute.Instance) {
-				i.Boot.OnNoCapacity, i.QueuedAt = compute.FailAtOnce, now.Add(-4*time.Second)
+				i.Boot.OnNoCapacity, i.ChangedAt = compute.FailAtOnce, now.Add(-4*time.Second)
 			}), FailAfter: 10 * time.Second},
 			[]Host{host("h1", 0)},
 			"no host can take it now: of 1 host 1 full (the nearest is short of 4 GiB of memory and 4 processors)\n" +
@@ -242,7 +261,7 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"its flavor is gone": {
 			Facts{Instance: queued(), Closed: true}, []Host{host("h1", 8)},
-			"1 host can take it now, and it is the next of its queue; its flavor or a capability of it was removed, and it is " +
+			"1 host can take it now, and none is known to be before it; its flavor or a capability of it was removed, and it is " +
 				"still built as it was asked for\nnext: a host takes it within seconds" + deadline,
 		},
 	} {

@@ -41,7 +41,7 @@ const (
 	Twin                        // two agents have its name, so it takes nothing
 	Disabled                    // an operator took it out
 	Draining                    // an operator empties it
-	Quarantined                 // starts failed there
+	Quarantined                 // it stopped offering by itself: starts failed, or it could not begin one
 	Full                        // it would fit when emptier
 	FailedThere                 // an attempt failed there: it leaves the work to others first
 	Fits                        // it can take it now
@@ -119,7 +119,7 @@ func (w Wanted) At(h Host) Standing {
 		return LacksKey
 	case h.Silent || b.State == compute.HostSilent || b.Leaves:
 		return Silent
-	case b.Asks || b.Beside != (compute.Voice{}):
+	case b.Beside != (compute.Voice{}):
 		return Twin
 	case b.State == compute.HostDisabled:
 		return Disabled
@@ -221,7 +221,7 @@ func times(wanted, there compute.Resources) int64 {
 	return n
 }
 
-// nearer orders verdicts: who can take it comes first, then whom the least keeps from it.
+// nearer orders verdicts: hosts that can take it come first, then those that lack least.
 func nearer(w Wanted) func(a, b Verdict) int {
 	return func(a, b Verdict) int {
 		return cmp.Or(

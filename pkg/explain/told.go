@@ -15,19 +15,39 @@ type Facts struct {
 	Now        time.Time
 	Instance   *compute.Instance // nil: its request was taken, and not decided yet
 	AcceptedAt time.Time         // of a request that is not decided yet
+	Before     bool              // it was not booted: what would become of it is asked
 	Hosts      Answer            // of one that is queued, or would be
-	On         *Host             // the host that has it, or that it is for; nil: it was never heard of, or there is none
+	On         *Host             // the host that it is for; nil: nothing is known of it, or there is none
+	Silent     bool              // the host that has it is silent, or nothing is known of it
 	Position   uint64            // how many are before it in its queue
 	Depth      uint64            // how many wait there
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
 	FailAfter  time.Duration     // on_no_capacity: fail ends what nobody took for so long
+
+	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
+	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
+	Amounts bool                                // what one host has free may be told
+}
+
+func (f Facts) host(h compute.HostID) compute.HostID {
+	if f.Name == nil {
+		return h
+	}
+	return f.Name(h)
+}
+
+func (f Facts) text(message string) string {
+	if f.Text == nil {
+		return message
+	}
+	return f.Text(message)
 }
 
 // Told is an explanation in words.
 type Told struct {
 	Summary   string   // where it is, and why, in a sentence
 	Next      []Event  // what happens by itself, in order
-	Asker     []string // what who asked for it can do
+	Asker     []string // what its project can do
 	Operators []string // what operators can do; it has names of hosts
 }
 
@@ -56,7 +76,7 @@ func Tell(f Facts) Told {
 	case compute.StateDeleting:
 		return f.deleting()
 	case compute.StateDeleted:
-		return Told{Summary: "it is deleted" + because(i.Reason)}
+		return Told{Summary: "it is deleted" + f.because(i.Reason)}
 	case compute.StateError:
 		return f.failed()
 	}
@@ -93,12 +113,10 @@ func (f Facts) queued() Told {
 	if f.Closed {
 		out.Summary += "; its flavor or a capability of it was removed, and it is still built as it was asked for"
 	}
-	if i.Boot.OnNoCapacity == compute.FailAtOnce && f.Hosts.Now() == 0 && f.FailAfter > 0 {
-		since := i.QueuedAt
-		if i.PublishAt.After(since) {
-			since = i.PublishAt
-		}
-		out.Next = append(out.Next, Event{At: since.Add(f.FailAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)"})
+	if i.Boot.OnNoCapacity == compute.FailAtOnce && f.FailAfter > 0 {
+		out.Next = append(out.Next, Event{
+			At: i.UnclaimedSince().Add(f.FailAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)",
+		})
 	}
 	if !i.Deadline.IsZero() {
 		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if no host has taken it (deadline)"})
@@ -113,24 +131,31 @@ func (f Facts) lastFailure() string {
 		return "it waits for its next attempt"
 	}
 	last := all[len(all)-1]
-	return fmt.Sprintf("attempt %d failed on %s (%s%s)", last.Attempt, last.Host, last.Class, colon(last.Message))
+	return fmt.Sprintf("attempt %d failed on %s (%s%s)", last.Attempt, f.host(last.Host), last.Class, colon(f.text(last.Message)))
 }
 
 // waiting is work in a queue that any host may take.
 func (f Facts) waiting() (out Told) {
-	a := f.Hosts
+	a, i := f.Hosts, f.Instance
 	switch {
 	case a.Total() == 0:
 		out.Summary = "there is no host"
 		out.Operators = []string{"start an agent on a host: berth agent"}
+	case a.Now() > 0 && !f.Before && f.Position == 0 && f.Now.Sub(i.UnclaimedSince()) > lateDecision:
+		out.Summary = fmt.Sprintf("%s could take it, and none has for %s", count(a.Now(), "host"), span(f.Now.Sub(i.UnclaimedSince())))
+		out.Next = []Event{{What: "it is offered again and again until one takes it"}}
+		out.Operators = []string{"look whether queue managers, conductors and brokers are well: berth doctor"}
 	case a.Now() > 0 && f.Position == 0:
-		out.Summary = fmt.Sprintf("%s can take it now, and it is the next of its queue", count(a.Now(), "host"))
+		out.Summary = fmt.Sprintf("%s can take it now, and none is known to be before it", count(a.Now(), "host"))
 		out.Next = []Event{{What: "a host takes it within seconds"}}
+	case a.Now() > 0 && a.Room <= int64(f.Position):
+		out.Summary = fmt.Sprintf("there is room for %d of its kind now, and %s before it", a.Room, are(f.Position))
+		out.Next = []Event{{What: "hosts take one after the other, as far as there is room"}}
 	case a.Now() > 0:
-		out.Summary = fmt.Sprintf("%s can take it now; %d are before it in its queue", count(a.Now(), "host"), f.Position)
+		out.Summary = fmt.Sprintf("%s can take it now, and %s before it in its queue", count(a.Now(), "host"), are(f.Position))
 		out.Next = []Event{{What: "hosts take one after the other"}}
 	case a.Later() == 0:
-		out.Summary = fmt.Sprintf("none of %s can ever take it: %s", count(a.Total(), "host"), strings.Join(a.nevers(), ", "))
+		out.Summary = fmt.Sprintf("no host can ever take it: of %s %s", count(a.Total(), "host"), strings.Join(a.nevers(), ", "))
 	default:
 		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
@@ -143,14 +168,17 @@ func (f Facts) waiting() (out Told) {
 
 // pinned is work that one host alone may take.
 func (f Facts) pinned() (out Told) {
-	h := f.Instance.Boot.Host
+	h := f.host(f.Instance.Boot.Host)
 	out.Asker = []string{"boot another one without a host, if it may run elsewhere, and delete this one"}
+	if f.Before {
+		out.Asker = []string{"boot it without a host, if it may run elsewhere"}
+	}
 	if f.On == nil {
-		out.Summary = fmt.Sprintf("it is for host %s alone, which was never heard of", h)
+		out.Summary = fmt.Sprintf("it is for host %s alone, of which nothing is known", h)
 		return out
 	}
 	v := Judge(WantedBy(f.Instance), *f.On)
-	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says())
+	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says(f.Amounts))
 	if v.Standing.Now() {
 		out.Asker, out.Next = nil, []Event{{What: "its host takes it within seconds"}}
 		return out
@@ -173,12 +201,12 @@ func WantedBy(i *compute.Instance) Wanted {
 func (f Facts) starting() Told {
 	i := f.Instance
 	since := f.Now.Sub(i.StartingAt)
-	if f.On != nil && f.On.Silent {
+	if f.Silent {
 		return f.onSilent("it was being launched there")
 	}
 	return Told{
-		Summary: fmt.Sprintf("host %s launches it since %s (attempt %d)", i.Host, span(since), i.Attempt),
-		Next:    []Event{{What: "its host says that it runs, or why not, within ten minutes"}},
+		Summary: fmt.Sprintf("host %s launches it since %s (attempt %d)", f.host(i.Host), span(since), i.Attempt),
+		Next:    []Event{{What: "its host says that it runs, or why not"}},
 	}
 }
 
@@ -186,7 +214,7 @@ func (f Facts) starting() Told {
 func (f Facts) onSilent(was string) Told {
 	i := f.Instance
 	return Told{
-		Summary: fmt.Sprintf("host %s, which has it, is silent: %s, and nobody knows whether it is", i.Host, was),
+		Summary: fmt.Sprintf("host %s, which has it, is silent: %s, and nobody knows whether it is", f.host(i.Host), was),
 		Next:    []Event{{What: "nothing is moved by silence: its host goes on where it was once it is heard again"}},
 		Operators: []string{
 			fmt.Sprintf("look at the agent of host %s and at its way to Kafka", i.Host),
@@ -197,32 +225,32 @@ func (f Facts) onSilent(was string) Told {
 
 func (f Facts) active() Told {
 	i := f.Instance
-	if f.On != nil && f.On.Silent {
+	if f.Silent {
 		return f.onSilent("it ran there")
 	}
 	if i.Stopped != nil {
 		return Told{
-			Summary: fmt.Sprintf("it is %s on host %s%s", i.Power, i.Host, because(i.Stopped)),
+			Summary: fmt.Sprintf("it is %s on host %s%s", i.Power, f.host(i.Host), f.because(i.Stopped)),
 			Asker:   []string{"start it again: berth start " + name(i)},
 		}
 	}
-	return Told{Summary: fmt.Sprintf("it runs on host %s since %s", i.Host, span(f.Now.Sub(i.ActiveAt)))}
+	return Told{Summary: fmt.Sprintf("it runs on host %s since %s", f.host(i.Host), span(f.Now.Sub(i.ActiveAt)))}
 }
 
 func (f Facts) deleting() Told {
 	i := f.Instance
-	if f.On != nil && f.On.Silent {
+	if f.Silent {
 		return f.onSilent("it is to be deleted")
 	}
 	return Told{
-		Summary: fmt.Sprintf("host %s destroys it, and says so once it is gone", i.Host),
+		Summary: fmt.Sprintf("host %s destroys it, and says so once it is gone", f.host(i.Host)),
 		Next:    []Event{{What: "it becomes deleted, and its room and quota are free"}},
 	}
 }
 
 func (f Facts) failed() Told {
 	i := f.Instance
-	out := Told{Summary: "it ended in error" + because(i.Reason)}
+	out := Told{Summary: "it ended in error" + f.because(i.Reason)}
 	if i.Reason == nil {
 		return out
 	}
@@ -233,7 +261,7 @@ func (f Facts) failed() Told {
 	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
 		out.Asker = []string{"berth flavor list and berth capability list show what there is"}
 	case compute.AttemptsExhausted, compute.BuildFailed:
-		out.Asker = []string{"what failed each time is above: mend the image or the user data if it was the request's, and boot it again"}
+		out.Asker = []string{"its failures say what went wrong: mend the image or the user data if it was the request's, and boot it again"}
 		out.Operators = []string{"look at the hosts on which it failed: berth host show"}
 	case compute.DeadlineExceeded, compute.NoEligibleHost, compute.NeverFits, compute.PinnedHostUnavailable:
 		out.Asker = []string{"berth why says whether it would be placed now, and what it takes"}
@@ -253,11 +281,13 @@ func name(i *compute.Instance) string {
 }
 
 // because is a reason behind what it is the reason of.
-func because(r *compute.Reason) string {
+func (f Facts) because(r *compute.Reason) string {
 	if r == nil {
 		return ""
 	}
-	return ": " + r.String()
+	shown := *r
+	shown.Host, shown.Detail = f.host(r.Host), f.text(r.Detail)
+	return ": " + shown.String()
 }
 
 func colon(text string) string {

@@ -10,26 +10,35 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// says is what a host is, behind its name: "which …".
-func (v Verdict) says() string {
+// Says is what a host is, behind "it ".
+func (v Verdict) Says() string { return v.says(false) }
+
+// says is what a host is, behind "which ". What the host itself says of it is for operators: it may be about others.
+func (v Verdict) says(amounts bool) string {
 	switch v.Standing {
 	case OtherHost:
 		return "is another one"
 	case Avoided:
-		return "it must never be built on"
+		return "is one that the request avoids"
 	case LacksTrait:
 		return "has the wrong traits for it: " + list(v.Traits)
 	case TooSmall:
+		if !amounts {
+			return "is too small even when empty"
+		}
 		return "is too small even when empty, by " + Amounts(v.Short)
 	case LacksKey:
 		return "has no key that opens its user data"
 	case Silent:
 		return "is silent"
 	case Twin:
-		return "two agents speak for"
+		return "has two agents of its name"
 	case Disabled, Draining, Quarantined:
-		return "is " + v.Standing.String() + colon(v.Reason)
+		return "is " + v.Standing.String()
 	case Full:
+		if !amounts {
+			return "has too little room"
+		}
 		return "has too little room: " + Amounts(v.Short) + " short"
 	case FailedThere:
 		return "takes it though an attempt failed there, if no other does"
@@ -47,8 +56,11 @@ func (v Verdict) operators() []string {
 		do = fmt.Sprintf("look at the agent of host %s and at its way to Kafka", v.Host)
 	case Twin:
 		do = fmt.Sprintf("stop one of the agents that have the name of host %s", v.Host)
-	case Disabled, Draining, Quarantined:
-		do = fmt.Sprintf("berth host enable %s", v.Host)
+	case Disabled, Draining:
+		do = fmt.Sprintf("host %s is %s%s; berth host enable %[1]s ends that", v.Host, v.Standing, colon(v.Reason))
+	case Quarantined:
+		do = fmt.Sprintf("host %s is quarantined%s; berth host enable %[1]s ends that if it is for starts that failed",
+			v.Host, colon(v.Reason))
 	case Full:
 		return []string{fmt.Sprintf("free %s on host %s", Amounts(v.Short), v.Host)}
 	case LacksTrait:
@@ -185,6 +197,13 @@ func count[N int64 | uint32](n N, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func are(n uint64) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
 }
 
 // span is a time for people: "12s", "5m", "3h10m".

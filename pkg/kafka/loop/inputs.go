@@ -255,7 +255,9 @@ func (in *inputs) dispatch(ctx context.Context) {
 	fetches := map[int32]*inputFetch{}
 	for k, f := range in.feeds {
 		broker := in.views[k.topic].Leaders[k.partition].Broker
-		if f.Lost || f.beyond != nil || in.busy[broker] != nil || in.parked[k.partition] && len(f.buffer) >= in.most {
+		// All that are parked hold no more together than all that are not.
+		full := in.parked[k.partition] && len(f.buffer) >= max(1, in.most/len(in.feeds))
+		if f.Lost || f.beyond != nil || in.busy[broker] != nil || full {
 			continue
 		}
 		plan := fetches[broker]

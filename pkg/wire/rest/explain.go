@@ -42,7 +42,7 @@ type Standings struct {
 	Room    int64             `json:"room" doc:"How many such machines hosts have room for now."`
 	Empty   int64             `json:"empty" doc:"How many they could have if they were empty."`
 	Nearest []HostStanding    `json:"nearest,omitempty" nullable:"false" doc:"The hosts that are nearest to taking it; shown to operators alone."`
-	Oldest  float64           `json:"oldest_beacon_seconds" doc:"How long ago the host that was silent for longest, of those that are not called silent, said what it has."`
+	Oldest  float64           `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts, since this node read it."`
 }
 
 // Shortage is a resource of which full hosts have too little free.
