@@ -96,7 +96,8 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
 	v.Queued = s.views.instances.waiting(q.Name)
 	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
-	counts := s.views.hosts.count(w, time.Now()).Hosts()
+	capacity := s.views.hosts.capacity(w, time.Now())
+	counts := capacity.Counts.Hosts()
 	if a, ok := s.views.advice.get(q.Name); ok && v.Queued > 0 { // it knows what all work in the queue avoids
 		counts.Avoided = min(a.Hosts.Avoided, counts.Eligible)
 		counts.Eligible -= counts.Avoided
@@ -104,6 +105,7 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	if s.views.caughtUp[viewHosts].Load() {
 		hosts := rest.FromHostCounts(counts)
 		v.Hosts = &hosts
+		v.Capacity = &rest.Capacity{Room: capacity.Room, Stranded: capacity.Stranded(w), Empty: capacity.Empty}
 	}
 	if a, ok := s.views.advice.get(q.Name); ok {
 		v.Advice = rest.FromAdvice(a.at, a.QueueAdvice)

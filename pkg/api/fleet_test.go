@@ -27,8 +27,9 @@ func TestQueues(t *testing.T) {
 		n.hears(offering(h, free))
 	}
 	want := rest.QueueView{
-		Hosts: &rest.HostCounts{Total: 5, Eligible: 1, Avoided: 3, Full: 1},
-		Name:  "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
+		Hosts:    &rest.HostCounts{Total: 5, Eligible: 1, Avoided: 3, Full: 1},
+		Capacity: &rest.Capacity{Room: 11, Empty: 40},
+		Name:     "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
 		Advice: &rest.QueueAdvice{
 			At: start, Depth: 4, Stray: 16, Oldest: start.Add(-time.Minute), Wanted: 28,

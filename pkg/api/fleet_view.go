@@ -227,6 +227,16 @@ func (v *hosts) count(w explain.Wanted, now time.Time) (out explain.Counts) {
 	return out
 }
 
+// capacity is how many machines of one kind hosts could have.
+func (v *hosts) capacity(w explain.Wanted, now time.Time) (out explain.Capacity) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, last := range v.byName {
+		out.Add(w, last.explained(now))
+	}
+	return out
+}
+
 // known are all hosts, and how old the oldest word is of one that is not silent.
 func (v *hosts) known(now time.Time) (all []explain.Host, oldest time.Duration) {
 	v.mu.RLock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,52 @@ func newQueueList(s *settings) *cobra.Command {
 		"They are asked for a thousand at a time; -o name prints them as they come."
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
+}
+
+func newCapacity(s *settings) *cobra.Command {
+	var flavor string
+	cmd := newPaging(
+		s,
+		"Say how many machines of each kind hosts could have",
+		capacitySheet,
+		func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
+			return c.QueuePages(ctx, compute.FlavorName(flavor))
+		},
+	)
+	cmd.Use, cmd.Aliases = "capacity", nil
+	cmd.Long = `Say how many machines of each kind could begin now, each kind by itself, by what hosts said last: of each flavor
+and each choice of capabilities that it is offered with.
+
+STRANDED are those that could begin besides if what is free on different hosts were on one: the room is there, in pieces
+that are too small. EMPTY are those that there could be if hosts had no other machines.`
+	cmd.Example = "  berth capacity\n  berth capacity --flavor m1.small"
+	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
+	return cmd
+}
+
+func capacitySheet() Sheet[client.Queue] {
+	number := func(of func(client.Capacity) int64) func(client.Queue) string {
+		return func(q client.Queue) string {
+			if q.Capacity == nil {
+				return ""
+			}
+			return fmt.Sprint(of(*q.Capacity))
+		}
+	}
+	return Sheet[client.Queue]{
+		Name: func(q client.Queue) string { return string(q.Name) },
+		none: "No flavors. berth flavor add makes one.",
+		Columns: []Column[client.Queue]{
+			{Title: "FLAVOR", Cell: func(q client.Queue) string { return strings.TrimSpace(string(q.Flavor) + " " + choices(q.With)) }},
+			{Title: "NOW", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Room })},
+			{Title: "STRANDED", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Stranded })},
+			{Title: "EMPTY", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Empty })},
+			{Title: "HOSTS NOW", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.Eligible })},
+			{Title: "FULL", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.Full })},
+			{Title: "NEVER", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.NeverFits })},
+			{Title: "EACH NEEDS", Cell: func(q client.Queue) string { return humanResources(q.Resources) }},
+		},
+	}
 }
 
 func newQueueShow(s *settings) *cobra.Command {

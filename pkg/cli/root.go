@@ -108,7 +108,7 @@ not empty by its deadline.`,
 		newFlavor(&s), newCapability(&s), newQuota(&s),
 		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
-		newQueue(&s), newHost(&s),
+		newQueue(&s), newCapacity(&s), newHost(&s),
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	return root

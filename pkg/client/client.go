@@ -51,6 +51,7 @@ type (
 	AuditEntry    = rest.AuditEntry
 	Explanation   = rest.Explanation
 	Placement     = rest.Placement
+	Capacity      = rest.Capacity
 	Standings     = rest.Standings
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration

@@ -407,3 +407,31 @@ func TestStandingsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+// TestCapacityIsTheSumOfHosts, and what is stranded begins once it lies on one host.
+func TestCapacityIsTheSumOfHosts(t *testing.T) {
+	w := Wanted{Resources: compute.Resources{compute.VCPU: 4}}
+	var c Capacity
+	for _, h := range []Host{
+		host("h1", 7), host("h2", 3), host("h3", 2), host("h4", 8, in(compute.HostDisabled, "")), host("h5", 8, silent),
+	} {
+		c.Add(w, h)
+	}
+	if c.Room != 1 || c.Stranded(w) != 2 || c.Empty != 10 || c.Counts[Full] != 2 || c.Counts[Fits] != 1 {
+		t.Errorf("%+v, stranded %d", c, c.Stranded(w)) // 12 processors are free: three machines, of which one can begin
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := Wanted{Resources: compute.Resources{compute.VCPU: rapid.Int64Range(1, 9).Draw(t, "wanted")}}
+		var c Capacity
+		var all []Host
+		for n := range rapid.IntRange(0, 9).Draw(t, "hosts") {
+			h := host(fmt.Sprint("h", n), rapid.Int64Range(0, 8).Draw(t, "free"))
+			all = append(all, h)
+			c.Add(w, h)
+		}
+		a := Hosts(w, all)
+		if a.Room != c.Room || a.Empty != c.Empty || a.Counts != c.Counts || c.Stranded(w) < 0 {
+			t.Fatalf("%+v of %+v", c, a)
+		}
+	})
+}

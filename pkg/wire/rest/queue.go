@@ -21,7 +21,15 @@ type QueueView struct {
 	Error     string             `json:"error,omitempty" doc:"Why it cannot be made or removed."`
 	Queued    int                `json:"queued" doc:"Instances that wait in it, by their records."`
 	Hosts     *HostCounts        `json:"hosts,omitempty" doc:"What every host is to its work, by what hosts said last."`
+	Capacity  *Capacity          `json:"capacity,omitempty" doc:"How many of its machines hosts could have, by what hosts said last."`
 	Advice    *QueueAdvice       `json:"advice,omitempty" doc:"What the queue manager last said; absent if it did not."`
+}
+
+// Capacity is how many machines of one kind hosts could have.
+type Capacity struct {
+	Room     int64 `json:"room" doc:"That could begin now."`
+	Stranded int64 `json:"stranded" doc:"That could begin besides if what is free on different hosts were on one."`
+	Empty    int64 `json:"empty" doc:"That there could be if hosts had no other machines."`
 }
 
 // QueueAdvice is what the queue manager last said about a queue.
