@@ -70,7 +70,20 @@ func Start(o Options) (*Broker, error) {
 	if o.DataDir != "" {
 		b.Observe(kmsg.DeleteRecords, keepLast)
 	}
+	b.Observe(kmsg.Produce, nameTopics)
 	return b, nil
+}
+
+// nameTopics gives topics that a request names by their ids alone names of their own, which observers of requests see,
+// too. kfake replaces those of topics that are there, and takes all others for one topic: at the second of them in one
+// request it panics.
+func nameTopics(req kmsg.Request) {
+	r := req.(*kmsg.ProduceRequest)
+	for i := range r.Topics {
+		if t := &r.Topics[i]; t.Topic == "" {
+			t.Topic = string(t.TopicID[:])
+		}
+	}
 }
 
 // keepLast has one record less removed than was asked for. kfake forgets on a restart

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A folder is of one broker at a time, and what is in it outlives the broker.
@@ -71,6 +73,49 @@ func TestALogGoesOnWhereItEnded(t *testing.T) {
 		b.Close()
 		b = start(t, dir)
 		admin = adminOf(t, b)
+	}
+}
+
+// A client that writes to two topics which were deleted is told so: kfake panics by itself.
+func TestProduceToTopicsThatAreGone(t *testing.T) {
+	b := start(t, t.TempDir())
+	admin := adminOf(t, b)
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, "here"); err != nil {
+		t.Fatal(err)
+	}
+	topics, err := admin.ListTopics(t.Context(), "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 1000
+	for _, id := range [][16]byte{{1}, topics["here"].ID, {2}} {
+		topic := kmsg.NewProduceRequestTopic()
+		topic.TopicID = id
+		topic.Partitions = []kmsg.ProduceRequestTopicPartition{kmsg.NewProduceRequestTopicPartition()}
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := client.Request(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for _, topic := range resp.(*kmsg.ProduceResponse).Topics {
+		unknown := topic.Partitions[0].ErrorCode == kerr.UnknownTopicID.Code
+		if unknown == (topic.TopicID == [16]byte(topics["here"].ID)) {
+			t.Errorf("%x: %v", topic.TopicID, kerr.ErrorForCode(topic.Partitions[0].ErrorCode))
+		}
+		if unknown {
+			gone++
+		}
+	}
+	if gone != 2 {
+		t.Errorf("%d topics are gone, not 2", gone)
 	}
 }
 

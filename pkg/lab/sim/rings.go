@@ -97,9 +97,9 @@ func (w *play) produced(req kmsg.Request) {
 	}
 	topics := wire.Topics{Prefix: prefix}
 	for _, t := range req.(*kmsg.ProduceRequest).Topics {
-		name := t.Topic
-		if name == "" {
-			name = w.rings.ids[t.TopicID]
+		name, known := w.rings.ids[t.TopicID]
+		if !known {
+			name = t.Topic
 		}
 		host, is := topics.HostOf(name)
 		if !is && name != topics.Hosts() {
