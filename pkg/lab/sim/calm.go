@@ -173,7 +173,7 @@ func (w *play) closing() (left []string) {
 	return left
 }
 
-// room is a host that offers and would fit the instance; empty if there is none.
+// room is a host that offers and looks where the instance waits, which would fit it; empty if there is none.
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
 	for _, h := range w.World.Hosts {
@@ -185,7 +185,7 @@ func (w *play) room(i compute.Instance) compute.HostID {
 			traits[t] = true
 		}
 		q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
-		if q.Accepts(traits) && w.rec.IsOffering(h.ID) && i.Resources.FitsIn(w.free(h)) {
+		if q.Accepts(traits) && w.rec.IsOffering(h.ID) && w.rec.Needs(i).FitsIn(w.free(h)) {
 			return h.ID
 		}
 	}

@@ -246,6 +246,10 @@ func (c *clients) operate(ctx context.Context, l schedule.Load) error {
 		_, err = as.AddFlavor(ctx, *l.Flavor, false)
 	case schedule.LoadDropFlavor:
 		_, err = as.RemoveFlavor(ctx, l.Flavor.Name, false)
+	case schedule.LoadResize:
+		if err = c.resize(ctx, as, l); err == nil {
+			c.play.rec.CountFelt(l.ResizeKind())
+		}
 	case schedule.LoadAddAxis:
 		_, err = as.AddCapability(ctx, *l.Axis, false)
 	case schedule.LoadDropAxis:
@@ -261,6 +265,25 @@ func (c *clients) operate(ctx context.Context, l schedule.Load) error {
 		}
 	default:
 		err = compute.Invalid("load", l.Op, "give one that is known")
+	}
+	return err
+}
+
+// resizeTime is how long an operator waits for nothing to wait in the queues of a flavor.
+const resizeTime = 40 * time.Second
+
+// resize has a flavor be another one of the same name, as an operator does it: it is removed first, which is refused
+// while anything waits in its queues, and is asked for again for a while.
+func (c *clients) resize(ctx context.Context, as *client.Client, l schedule.Load) error {
+	_, err := as.AddFlavor(ctx, *l.Flavor, false)
+	if compute.KindOf(err) != compute.KindConflict {
+		return err
+	}
+	if _, err = as.RemoveFlavor(ctx, l.Flavor.Name, false); err == nil || compute.KindOf(err) == compute.KindNotFound {
+		_, err = as.AddFlavor(ctx, *l.Flavor, false)
+	}
+	if compute.KindOf(err) == compute.KindConflict && time.Since(c.play.rec.Start) < (l.At.Duration()+resizeTime) {
+		return compute.Unavailable("resize", err)
 	}
 	return err
 }

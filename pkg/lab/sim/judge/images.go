@@ -143,7 +143,7 @@ func (r *Recording) failedByImage(id compute.InstanceID, f compute.Failure) bool
 }
 
 // behindOthers is how much longer work may wait for a host that offers, beside work of a
-// broken image, or that avoids hosts: each of those is left to others twice, for two seconds.
+// broken image, that avoids hosts, or whose flavor was another: each of those is left to others twice, for two seconds.
 func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
 	n := 0
 	for _, x := range r.wanted() {
@@ -151,7 +151,7 @@ func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
 			r.Schedule.World.Bad,
 			func(b schedule.BadImage) bool { return b.Image == x.Boot.Image },
 		)
-		if x.Queue == q && (broken || len(x.Boot.Avoid) > 0) {
+		if x.Queue == q && (broken || len(x.Boot.Avoid) > 0 || r.Schedule.Resizes(x.Boot.Flavor)) {
 			n++
 		}
 	}

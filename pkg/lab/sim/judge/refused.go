@@ -17,7 +17,8 @@ import (
 func (r *Recording) racesForTheCatalog(a Ask) bool {
 	return slices.ContainsFunc(r.Asks, func(b Ask) bool {
 		switch b.Op {
-		case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadDropFlavor, schedule.LoadDropAxis:
+		case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadDropFlavor, schedule.LoadDropAxis,
+			schedule.LoadResize:
 			if a.Op == schedule.LoadQuota {
 				return false
 			}
@@ -72,7 +73,7 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		return false
 	case schedule.LoadDelete:
 		return a.Why != nil && a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
-	case schedule.LoadDropFlavor, schedule.LoadDropAxis:
+	case schedule.LoadDropFlavor, schedule.LoadDropAxis, schedule.LoadResize:
 		return true // work may wait
 	case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadQuota:
 		return a.Why != nil && a.Why.Kind == compute.KindConflict && r.racesForTheCatalog(a)
@@ -103,8 +104,8 @@ func (r *Recording) mayLack(name compute.FlavorName, from, to time.Time) bool {
 	for _, a := range r.Asks {
 		switch {
 		case a.Flavor == nil || a.Flavor.Name != name:
-		case a.Op == schedule.LoadDropFlavor && !a.Began.After(to):
-			return true
+		case (a.Op == schedule.LoadDropFlavor || a.Op == schedule.LoadResize) && !a.Began.After(to):
+			return true // of one that became another the queue is closed for as long as anything waits there
 		case a.Op == schedule.LoadAddFlavor && a.OK && (first.IsZero() || a.Answered.Before(first)):
 			first = a.Answered
 		}
@@ -173,7 +174,7 @@ func (r *Recording) limits(p compute.Project, before time.Time) bool {
 // mayTurnAway says whether a host may have been unable to take what only it may take.
 func (r *Recording) mayTurnAway(h compute.HostID, x Wanted, at time.Time) bool {
 	host, ok := r.Schedule.Host(h)
-	if !ok || r.Schedule.Hinders(h) || !x.Resources.FitsIn(host.Totals) {
+	if !ok || r.Schedule.Hinders(h) || r.Schedule.Resizes("") || !x.Resources.FitsIn(host.Totals) {
 		return true
 	}
 	if slices.ContainsFunc(x.Required, func(t compute.Trait) bool { return !slices.Contains(host.Traits, t) }) {

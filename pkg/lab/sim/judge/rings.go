@@ -134,7 +134,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 			if !r.mayRun(w.instance, h) {
 				continue
 			}
-			if idle := lives[h.ID].idle(wait, w.instance.Resources, h.Totals); idle.to.Sub(idle.from) > most {
+			if idle := lives[h.ID].idle(wait, r.Needs(w.instance), h.Totals); idle.to.Sub(idle.from) > most {
 				wrong = append(wrong, broken(
 					"idle",
 					w.instance.ID,

@@ -186,7 +186,7 @@ func (s *Stats) share(r *Recording) {
 		}
 		planned[sortOf(schedule.KindOf(f))] = true
 	}
-	for _, kind := range r.Schedule.World.Kinds() {
+	for _, kind := range r.Schedule.Kinds() {
 		planned[kind] = true
 	}
 	for kind, n := range r.Came {

@@ -42,7 +42,7 @@ func (r *Recording) Story(wrong []Violation) string {
 	for _, a := range r.Asks {
 		if !all && !about[a.ID] && a.Op != schedule.LoadQuota && a.Op != schedule.LoadHost &&
 			a.Op != schedule.LoadDropFlavor &&
-			a.Op != schedule.LoadAddFlavor {
+			a.Op != schedule.LoadAddFlavor && a.Op != schedule.LoadResize {
 			continue
 		}
 		add(

@@ -37,6 +37,7 @@ func (r *Recording) wanted() map[string]Wanted {
 			all[a.Name] = want(r.Schedule, a)
 		}
 	}
+	r.resized(all)
 	return all
 }
 
@@ -62,15 +63,19 @@ func (r *Recording) versions() iter.Seq2[int, version] {
 }
 
 func want(s schedule.Schedule, a Ask) Wanted {
+	f, ok := s.Flavor(a.Load.Boot.Flavor)
+	return wantOf(s, a, f, ok)
+}
+
+// wantOf is that where the flavor is this one.
+func wantOf(s schedule.Schedule, a Ask, f compute.Flavor, offered bool) Wanted {
 	x := Wanted{Ask: a, Boot: *a.Load.Boot, Resources: compute.Resources{}}
 	x.Boot.Name = a.Name
 	x.Boot.Attempts = cmp.Or(x.Boot.Attempts, compute.DefaultAttempts)
 	x.Boot.Deadline = cmp.Or(x.Boot.Deadline, compute.DefaultDeadline)
-	f, ok := s.Flavor(x.Boot.Flavor)
-	if !ok {
+	if x.Offered = offered; !offered {
 		return x
 	}
-	x.Offered = true
 	parts := []string{string(f.Name)}
 	x.Resources = x.Resources.Plus(f.Resources)
 	x.Required = append(x.Required, f.Required...)

@@ -176,7 +176,7 @@ func (s Schedule) Robbable() []compute.QueueName {
 	return slices.DeleteFunc(list, func(q compute.QueueName) bool { return !slices.Contains(booted, q) })
 }
 
-// Flavor is one that is offered at some time; all of one name are the same.
+// Flavor is one that is offered at some time, as it is at first.
 func (s Schedule) Flavor(name compute.FlavorName) (compute.Flavor, bool) {
 	for _, f := range s.World.Flavors {
 		if f.Name == name {
@@ -287,7 +287,21 @@ func (s Schedule) Buries(h compute.HostID) bool {
 
 // Drops says whether anything that is offered is ever taken away.
 func (s Schedule) Drops() bool {
-	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadDropFlavor || l.Op == LoadDropAxis })
+	return slices.ContainsFunc(s.Load, func(l Load) bool {
+		return l.Op == LoadDropFlavor || l.Op == LoadDropAxis || l.Op == LoadResize
+	})
+}
+
+// Resizes says whether a flavor is made smaller or larger; empty is any.
+func (s Schedule) Resizes(name compute.FlavorName) bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool {
+		return l.Op == LoadResize && (name == "" || l.Flavor.Name == name)
+	})
+}
+
+// Lists says whether nothing goes wrong with what makes queues, or decides what they are for.
+func (s Schedule) Lists() bool {
+	return s.Decides() && !slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(f.Who, "queues-") })
 }
 
 // Hides says whether, at any moment between two, something else than clones may keep a host from

@@ -71,7 +71,8 @@ func (s Schedule) WithOneBroker() Schedule {
 }
 
 // Has says whether a sort of fault is planned, by its kind ("deposed", "link deaf"); "brokers": there
-// are several, "many": many queues, "calm": nothing goes wrong, "orphaned": only queue managers are away.
+// are several, "many": many queues, "calm": nothing goes wrong, "orphaned": only queue managers are away,
+// "resized": a flavor becomes another.
 func (s Schedule) Has(sort string) bool {
 	switch sort {
 	case "brokers":
@@ -82,6 +83,8 @@ func (s Schedule) Has(sort string) bool {
 		return len(s.Faults) == 0
 	case "orphaned":
 		return s.Orphaned()
+	case "resized":
+		return s.Resizes("")
 	}
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
 }

@@ -39,6 +39,7 @@ func Generate(seed uint64) Schedule {
 	g.versions()
 	g.several()
 	g.divided()
+	g.resized()
 	g.keyed()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })

@@ -76,6 +76,7 @@ const (
 	LoadQuota      = "quota"
 	LoadAddFlavor  = "add flavor"
 	LoadDropFlavor = "remove flavor"
+	LoadResize     = "resize flavor" // removed once nothing waits in its queues, and added as it is to be
 	LoadAddAxis    = "add capability"
 	LoadDropAxis   = "remove capability"
 	LoadPower      = "power"
@@ -96,11 +97,11 @@ type Load struct {
 	When string        `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
 
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
-	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor; remove: its name counts
+	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor, resize; remove: its name counts
 	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
 	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
 	Host   compute.HostID      `json:"host,omitempty"`
-	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"
+	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"; resize: see Smaller
 }
 
 // What goes wrong.

@@ -37,6 +37,18 @@ func (w World) Spoils(image string) bool {
 	return slices.ContainsFunc(w.Bad, func(b BadImage) bool { return b.Image == image })
 }
 
+// Kinds are what is counted as faults are: what is wrong with the world from the beginning, and
+// flavors that become others.
+func (s Schedule) Kinds() []string {
+	all := s.World.Kinds()
+	for _, l := range s.Load {
+		if l.Op == LoadResize {
+			all = append(all, l.ResizeKind())
+		}
+	}
+	return all
+}
+
 // Kinds are what is wrong with the world from the beginning, as faults are counted.
 func (w World) Kinds() (all []string) {
 	for _, b := range w.Bad {
