@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
 	"github.com/berth-project/berth/pkg/lab/sim/network"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -111,6 +112,8 @@ func (w *play) fault(f schedule.Fault) {
 		w.wipe(p, f)
 	case schedule.FaultRogue:
 		w.rogue(f)
+	case schedule.FaultLie:
+		w.lie(f)
 	case schedule.FaultForge:
 		w.forge(f)
 	case schedule.FaultRing:
@@ -253,7 +256,7 @@ func (w *play) declareDead(f schedule.Fault) bool {
 	var err error
 	for end := time.Now().Add(keepTime); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
-		c := w.clients.as(0, "default")
+		c, began := w.clients.as(0, "default"), time.Now()
 		if f.Dead == "fence" {
 			_, err = c.Evacuate(ctx, h, word)
 		} else {
@@ -262,6 +265,7 @@ func (w *play) declareDead(f schedule.Fault) bool {
 		cancel()
 		if err == nil {
 			w.rec.AddNote("operator", fmt.Sprintf("has said that %s is dead (%s)", h, f.Dead))
+			w.rec.AddBuried(judge.Buried{Host: h, Began: began, Answered: time.Now()})
 			return true
 		}
 		if !w.sleep(2 * time.Second) {

@@ -41,7 +41,7 @@ func checks() []func(*Recording) []Violation {
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
-		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkShown,
+		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkShown, checkLies, checkBuried,
 	}
 }
 

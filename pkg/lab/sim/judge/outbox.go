@@ -56,7 +56,7 @@ func (r *Recording) ReadReport(rec wire.Record) {
 		r.AddViolation("log", "", "a report cannot be read: %v", err)
 		return
 	}
-	if p.Op != compute.ReportClaim {
+	if p.Op != compute.ReportClaim || strings.HasPrefix(string(p.Claim), LieClaim) {
 		return
 	}
 	r.mu.Lock()

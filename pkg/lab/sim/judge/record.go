@@ -43,6 +43,8 @@ type Recording struct {
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // declarations that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
+	Lies     []Lie        // what a stranger says that hosts have said
+	Buried   []Buried     // hosts without power that were declared dead
 	Forged   []Forged     // what a stranger has asked for, by requests that no conductor may take
 	Showed   []Showed     // what nodes showed of hosts that may be silent
 	Quotas   []QuotaSeen  // as the API says when settled

@@ -172,7 +172,7 @@ func KindOf(f Fault) string {
 		return f.Kind + " " + f.Key
 	case FaultApart:
 		return "brokers " + f.Kind
-	case FaultRename, FaultClone, FaultLink, FaultLeaders, FaultCoordinators:
+	case FaultLie, FaultRename, FaultClone, FaultLink, FaultLeaders, FaultCoordinators:
 		return strings.TrimSpace(f.Kind + " " + f.Key)
 	}
 	return f.Kind

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// becomes has vm-1, which runs on host-1, be in another state.
+func becomes(r *Recording, at schedule.Seconds, state compute.State) {
+	i := r.Log[len(r.Log)-1].Instance
+	if i.State = state; state == compute.StateQueued {
+		i.Attempt, i.Host, i.Claim = 2, "", ""
+	}
+	r.logged(at, i)
+}
+
+func TestCheckLies(t *testing.T) {
+	lies := func(r *Recording, at schedule.Seconds, op compute.ReportOp, a compute.Attempt) {
+		r.Lies = append(r.Lies, Lie{moment(at), compute.Report{Op: op, Instance: madeID, Attempt: a, Host: "host-1"}})
+	}
+	sees(t, checkLies, map[string]func(*Recording){
+		"vm-1 was active on host-1, and is error since a stranger said": func(r *Recording) {
+			lies(r, 10, compute.ReportReturned, 1)
+			becomes(r, 11, compute.StateError)
+		},
+		"vm-1 was active on host-1, and is queued since": func(r *Recording) {
+			lies(r, 10, compute.ReportGone, 1)
+			becomes(r, 11, compute.StateQueued)
+		},
+		"right: nothing comes of it": func(r *Recording) { lies(r, 10, compute.ReportReturned, 1) },
+		"right: it is deleted": func(r *Recording) {
+			lies(r, 10, compute.ReportReturned, 1)
+			becomes(r, 11, compute.StateDeleting)
+		},
+		"right: it was about another attempt": func(r *Recording) {
+			lies(r, 10, compute.ReportReturned, 2)
+			becomes(r, 11, compute.StateError)
+		},
+		"right: its host is hindered": func(r *Recording) {
+			lies(r, 10, compute.ReportReturned, 1)
+			becomes(r, 11, compute.StateError)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultPower, Who: "host-1"}}
+		},
+	})
+}
+
+func TestCheckBuried(t *testing.T) {
+	buried := func(change func(*Recording)) func(*Recording) {
+		return func(r *Recording) {
+			r.Buried = []Buried{{"host-1", moment(20), moment(25)}}
+			change(r)
+		}
+	}
+	sees(t, checkBuried, map[string]func(*Recording){
+		"told at 25.000s that host-1 is dead, and attempt 1 of vm-1 is there until 40.000s": buried(func(r *Recording) {
+			becomes(r, 40, compute.StateQueued)
+		}),
+		"and attempt 1 of vm-1 is there until 120": buried(func(*Recording) {}),
+		"right: it is built elsewhere":             buried(func(r *Recording) { becomes(r, 26, compute.StateQueued) }),
+		"right: it ends":                           buried(func(r *Recording) { becomes(r, 21, compute.StateError) }),
+		"right: another host is dead":              buried(func(r *Recording) { r.Buried[0].Host = "host-2" }),
+		"right: a conductor is hindered": buried(func(r *Recording) {
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
+			becomes(r, 100, compute.StateQueued)
+		}),
+	})
+}
