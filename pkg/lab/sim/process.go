@@ -45,7 +45,8 @@ type life struct {
 	dir    string // agents
 
 	mu           sync.Mutex
-	disk, before []byte // the journal as of its last write, and of the one before
+	disk, before []byte   // the journal as of its last write, and of the one before
+	all          [][]byte // as of every write, where one may be restored
 }
 
 // start begins a life, unless there is one.
@@ -184,6 +185,11 @@ func (l *life) saved(file string) {
 // written is called after each change of the journal, before the agent goes on.
 func (p *process) written(l *life) {
 	l.saved(p.journal(l))
+	if p.play.Has("wipe " + schedule.Claimed) {
+		l.mu.Lock()
+		l.all = append(l.all, l.disk)
+		l.mu.Unlock()
+	}
 	l.At("journal", nil)
 	_ = l.Pass() // a dead one may go on: it reaches nobody
 }

@@ -276,12 +276,19 @@ func (w *play) declareDead(f schedule.Fault) bool {
 	return false
 }
 
-// wipe sets a host up anew: nothing of before is on it.
+// wipe sets a host up anew: nothing of before is on it, but for an old journal perhaps.
 func (w *play) wipe(p *process, f schedule.Fault) {
+	var old []byte
+	if f.Disk == schedule.Claimed {
+		i, _ := w.rec.InstanceNamed(f.Name)
+		if old = p.beforeGrant(i.ID); old == nil {
+			f.Disk = ""
+		}
+	}
 	w.rec.CountFault(f)
 	p.down(p.current(), "lost", f.For.Duration(), "is set up anew")
 	p.mu.Lock()
-	p.keep = nil // also if it was down already
+	p.keep = old // also if it was down already
 	p.mu.Unlock()
 	w.empty(p.host.ID)
 	w.after(time.Millisecond, func() { w.empty(p.host.ID) })

@@ -168,6 +168,8 @@ func KindOf(f Fault) string {
 		return "ring " + f.Key
 	case FaultPower:
 		return strings.TrimSpace("power " + f.Dead)
+	case FaultWipe:
+		return strings.TrimSpace("wipe " + f.Disk)
 	case FaultWord:
 		return f.Kind + " " + f.Key
 	case FaultApart:

@@ -40,6 +40,7 @@ func Generate(seed uint64) Schedule {
 	g.several()
 	g.divided()
 	g.resized()
+	g.restored()
 	g.keyed()
 	g.lied()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })

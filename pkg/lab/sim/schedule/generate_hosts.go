@@ -58,3 +58,26 @@ func (g *generator) cloned() {
 	g.befalls(&f)
 	g.wrong(f)
 }
+
+// Claimed is the Disk of a FaultWipe after which the host has a journal again.
+const Claimed = "claimed"
+
+// restored is a host of which the disks are lost while an instance runs there, and that gets back its journal of when it had
+// claimed that: of the grant the journal knows nothing, and the machine is gone.
+func (g *generator) restored() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 43))
+	if n := len(g.s.Faults); n == 0 || n > few || len(g.names) == 0 || g.s.Orphaned() || g.s.Buries("") ||
+		!g.chance(0.5) {
+		return
+	}
+	for _, f := range g.s.Faults {
+		if f.Kind == FaultRing || f.Kind == FaultClone || f.Kind == FaultRename {
+			return
+		}
+	}
+	b := pick(g, g.names...)
+	g.wrong(Fault{
+		At: b.at + g.between(0, 5), Kind: FaultWipe, Name: b.name, When: "active", Disk: Claimed,
+		For: pick(g, g.between(0, 2), g.between(0, 20), g.between(0, 100)),
+	})
+}

@@ -149,6 +149,7 @@ type Fault struct {
 	// it comes there after At. Empty: at once. See points.
 	Point string `json:"point,omitempty"`
 	Nth   int    `json:"nth,omitempty"`
+	// wipe: Claimed: with the journal of when its host had claimed the instance Name, as from a backup
 	// kill, power: "lost": without its journal; "old": without its last write, at the point "journal" only: no disk
 	// forgets later
 	Disk string `json:"disk,omitempty"`
