@@ -53,7 +53,7 @@ type loopRun struct {
 	writes    compute.Schema       // what the group lets the handler write
 	fails     int                  // turns undone in a row
 	plain     time.Time            // when positions were last committed to the group
-	most      int                  // inputs of a turn: fewer for a while after one with changes that were too large
+	width     width                // of turns, in inputs
 	gauges    loopGauges
 }
 
@@ -108,7 +108,7 @@ func newLoopRun(
 			client: ask,
 			topic:  instances,
 		},
-		most:  l.opts.TurnRecords,
+		width: newWidth(l.opts.TurnRecords, l.opts.TurnBytes),
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1),
 		raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},

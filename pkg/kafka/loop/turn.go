@@ -68,14 +68,15 @@ func (r *loopRun) turn() error {
 	var touched map[int32]bool
 	r.woken = false
 	if r.inputsDue(in.Now) {
-		in.Records, touched = r.inputs.next(r.most)
+		in.Records, touched = r.inputs.next(r.width.most)
 		in.TimersUntil = r.timers.reached()
 		r.timers.fired(in.TimersUntil)
 	}
 	before := r.fails
+	r.width.took = len(in.Records)
 	err := r.finish(r.loop.handler.Turn(in), touched, nil)
 	if r.fails == before {
-		r.most = min(r.most+1, r.loop.opts.TurnRecords)
+		r.width.fitted(in.Now)
 		r.loop.metrics.turned(in.Now, len(in.Records))
 	}
 	return err
@@ -89,7 +90,7 @@ func (r *loopRun) turn() error {
 func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]span) error {
 	r.timers.wake = res.Wake
 	r.markDirty(slices.Collect(maps.Keys(touched)))
-	parts, err := r.parts(res, len(touched) == 0 || r.most == 1)
+	parts, err := r.parts(res, len(touched) == 0 || r.width.most == 1)
 	if err != nil {
 		return err
 	}

@@ -295,7 +295,7 @@ func (r *loopRun) undo(o *ownedPartition, why error) error {
 		return r.loop.cfg.Classify("write a turn", why)
 	}
 	if errors.Is(why, errTurnTooLarge) {
-		r.most = max(1, r.most/2)
+		r.width.tooLarge(time.Now())
 	}
 	r.fails++
 	r.undone[o.id]++
