@@ -27,6 +27,7 @@ type ConductorOptions struct {
 	Times      admit.Options        // of the protocol; zero: its defaults
 	Hosts      *hostkey.Verifier    // of reports and beacons; nil: all are believed
 	Publishers *publishkey.Verifier // of requests; nil: all are taken
+	TurnBytes  int                  // most that a turn writes to a partition; 0: what the loop says
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -63,7 +64,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	})
 	loop = kafkaloop.New(c.Kafka, kafkaloop.Options{
 		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Linger, SetAside: o.SetAside,
-		Reads: c.Reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
+		Reads: c.Reads, Agreed: func(n compute.Schema) { decides.Agreed(n) }, TurnBytes: o.TurnBytes,
 	}, c.Clock.handler(decides))
 	g.Add("views", service.Together(
 		entries,

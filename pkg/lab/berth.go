@@ -62,7 +62,9 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 		}), nowhere
 	case RoleConductor:
 		return b.part(s, b.cell(s, r, "conductor"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewConductor(c, cell.ConductorOptions{Name: name, Hosts: s.Hosts, Publishers: s.Publishers})
+			return cell.NewConductor(c, cell.ConductorOptions{
+				Name: name, Hosts: s.Hosts, Publishers: s.Publishers, TurnBytes: s.TurnBytes,
+			})
 		}), nowhere
 	case RoleAPI:
 		return b.node(s)

@@ -68,6 +68,7 @@ type Site struct {
 	Clock      cell.Clock           `json:"-"` // nil: it is right
 	Hosts      *hostkey.Verifier    `json:"-"` // of reports and beacons; nil: all are believed
 	Publishers *publishkey.Verifier `json:"-"` // of requests; nil: all count
+	TurnBytes  int                  `json:"-"` // most that a conductor's turn writes to a partition; 0: its default
 	Key        *publishkey.Key      `json:"-"` // with which API nodes sign requests; nil: they do not
 }
 

@@ -92,6 +92,9 @@ func Play(p lab.Product, s schedule.Schedule, o Options) (*judge.Recording, erro
 	for _, c := range w.World.Clocks {
 		w.rec.CountFelt(c.Kind())
 	}
+	if w.World.TurnBytes > 0 {
+		w.rec.CountFelt(schedule.SmallTurns)
+	}
 	w.clients = newClients(w)
 	w.open()
 	w.schedule()
@@ -167,6 +170,7 @@ func (w *play) site(l *life, name string) lab.Site {
 		Brokers: w.World.Seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.Reads(name),
 		Clock: w.World.ClockOf(name), Hosts: w.keys.verifier(), Publishers: w.keys.publishers(), Key: w.keys.node(),
+		TurnBytes: w.World.TurnBytes,
 	}
 }
 

@@ -176,11 +176,12 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 
 // checkTaken: nothing that a host took is lost, so that it has to be published again. The
 // conductor that takes a partition over may publish again, and so may one that does not
-// know whether the broker has the record. What a rogue took is published once more. Two agents
+// know whether the broker has the record, or that restored its partition after a turn which was too large. What a rogue took is published once more. Two agents
 // of one name are granted nothing, so what either took is lost until then. Work whose image has failed on a host is
 // released by that host as long as it is offered.
 func checkTaken(r *Recording) (wrong []Violation) {
-	if !r.Schedule.Decides() || r.Schedule.Drops() || r.Schedule.Buries("") || r.Schedule.Clones() {
+	restores := !r.Schedule.Decides() || r.Schedule.World.TurnBytes > 0
+	if restores || r.Schedule.Drops() || r.Schedule.Buries("") || r.Schedule.Clones() {
 		return nil
 	}
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}

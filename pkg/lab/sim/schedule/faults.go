@@ -86,7 +86,8 @@ func (s Schedule) Has(sort string) bool {
 	case "resized":
 		return s.Resizes("")
 	}
-	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
+	return slices.Contains(s.Kinds(), sort) ||
+		slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
 }
 
 // FaultClone is a second agent with the name of a host, for For: the disk of the

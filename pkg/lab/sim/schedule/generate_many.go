@@ -87,6 +87,28 @@ func (g *generator) spread() {
 	}
 }
 
+// narrow has some worlds in which a turn has no room for two of the largest instances: it is undone and decided
+// again by fewer inputs, and what follows from none is written in pieces.
+func (g *generator) narrow() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 44))
+	if len(g.s.Faults) == 0 || !g.chance(0.05) {
+		return
+	}
+	const beside = 4000 // of an instance, beside what its owner gave: reasons, failures, a position
+	largest := 0
+	for _, l := range g.s.Load {
+		if l.Op != LoadBoot {
+			continue
+		}
+		n := len(l.Boot.UserData)
+		for _, key := range l.Boot.SSHKeys {
+			n += len(key)
+		}
+		largest = max(largest, n)
+	}
+	g.s.World.TurnBytes = largest + beside
+}
+
 // choose is a queue of those that there are many of.
 func (g *generator) choose() (compute.FlavorName, compute.Choices) {
 	w := g.s.World

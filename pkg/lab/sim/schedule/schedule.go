@@ -54,6 +54,8 @@ type World struct {
 	Older      bool                 `json:"older,omitempty"`  // but for the agents
 	Clocks     []Clock              `json:"clocks,omitempty"` // those that are wrong
 
+	TurnBytes int `json:"turn_bytes,omitempty"` // most that a conductor's turn writes to a partition; 0: no limit is met
+
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one

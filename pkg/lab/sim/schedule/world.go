@@ -37,6 +37,9 @@ func (w World) Spoils(image string) bool {
 	return slices.ContainsFunc(w.Bad, func(b BadImage) bool { return b.Image == image })
 }
 
+// SmallTurns is what a world is counted as in which a turn of a few changes is too large to be written at once.
+const SmallTurns = "small turns"
+
 // Kinds are what is counted as faults are: what is wrong with the world from the beginning, and
 // flavors that become others.
 func (s Schedule) Kinds() []string {
@@ -56,6 +59,9 @@ func (w World) Kinds() (all []string) {
 	}
 	for _, c := range w.Clocks {
 		all = append(all, c.Kind())
+	}
+	if w.TurnBytes > 0 {
+		all = append(all, SmallTurns)
 	}
 	return all
 }
