@@ -66,18 +66,37 @@ func lacking(used, takes, limit compute.Resources) compute.ResourceClass {
 }
 
 // limitsAt are the limits that may have been in force when something was decided, which
-// was in the log then: each that was asked for by then, unless a later one had been
-// answered for so long that every conductor had heard of it.
-func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) []compute.Resources {
-	limits := []compute.Resources{{}} // none in the beginning
-	for _, a := range r.Asks {
-		if a.Op != schedule.LoadQuota || a.Project != p || a.Began.After(logged) {
-			continue
-		}
-		if a.OK && a.Answered.Add(quotaHeard).Before(decided) && !r.deafConductor(a.Answered, decided) {
-			limits = nil
-		}
+// was in the log then.
+func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) (limits []compute.Resources) {
+	asks, before := r.inForce(decided, logged, func(a Ask) bool { return a.Op == schedule.LoadQuota && a.Project == p },
+		func(a Ask) bool { return !r.deafConductor(a.Answered, decided) })
+	if before {
+		limits = append(limits, compute.Resources{}) // none in the beginning
+	}
+	for _, a := range asks {
 		limits = append(limits, a.Limits)
 	}
 	return limits
+}
+
+// inForce are the changes of one thing that may have been the last when something was decided, which was in the log then:
+// each that was asked for by then, unless it had an answer before a later one was asked for, which had been answered
+// for so long that every conductor had heard of it. before says whether there may have been none. Not all that is
+// answered was heard of.
+func (r *Recording) inForce(decided, logged time.Time, about, heard func(Ask) bool) (last []Ask, before bool) {
+	var all, known []Ask
+	for _, a := range r.Asks {
+		if !about(a) || a.Began.After(logged) {
+			continue
+		}
+		if all = append(all, a); a.OK && a.Answered.Add(quotaHeard).Before(decided) && heard(a) {
+			known = append(known, a)
+		}
+	}
+	for _, b := range all {
+		if !slices.ContainsFunc(known, func(a Ask) bool { return !b.Answered.IsZero() && b.Answered.Before(a.Began) }) {
+			last = append(last, b)
+		}
+	}
+	return last, len(known) == 0
 }

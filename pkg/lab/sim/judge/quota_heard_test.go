@@ -37,3 +37,24 @@ func TestLimitsInForce(t *testing.T) {
 		}
 	}
 }
+
+// Of two limits that were asked for at one time nobody knows which came last: one of the two is asked for again and again
+// until it is answered.
+func TestLimitsAskedForAtOneTime(t *testing.T) {
+	set := func(n int64, began, answered schedule.Seconds) Ask {
+		l := schedule.Load{Op: schedule.LoadQuota, Project: "red", Limits: compute.Resources{compute.VCPU: n}}
+		return Ask{Load: l, Began: moment(began), Answered: moment(answered), OK: true}
+	}
+	for name, x := range map[string]struct {
+		second Ask
+		limits int
+	}{
+		"at one time": {set(3, 5, 5.1), 2}, "one after the other": {set(3, 13, 13.1), 1},
+	} {
+		r := made()
+		r.Asks = append(r.Asks, set(1, 1, 12), x.second)
+		if got := r.limitsAt("red", moment(40), moment(40)); len(got) != x.limits {
+			t.Errorf("%s: %d limits may be in force, %d were expected: %v", name, len(got), x.limits, got)
+		}
+	}
+}

@@ -33,20 +33,16 @@ func (r *Recording) resized(all map[string]Wanted) {
 	}
 }
 
-// flavorsAt is what a flavor may have been when something was decided, which was in the log then: each that was asked
-// for by then, unless a later one had been answered for so long that every conductor had heard of it. A queue
-// is for what it was made for until it is closed, which nobody promises where queue managers are hindered.
+// flavorsAt is what a flavor may have been when something was decided, which was in the log then. A queue is for what it
+// was made for until it is closed, which nobody promises where queue managers are hindered.
 func (r *Recording) flavorsAt(name compute.FlavorName, decided, logged time.Time) (all []compute.Flavor) {
-	if f, ok := r.Schedule.Flavor(name); ok {
+	asks, before := r.inForce(decided, logged,
+		func(a Ask) bool { return a.Op == schedule.LoadResize && a.Flavor.Name == name },
+		func(Ask) bool { return r.Schedule.Lists() })
+	if f, ok := r.Schedule.Flavor(name); ok && before {
 		all = append(all, f)
 	}
-	for _, a := range r.Asks {
-		if a.Op != schedule.LoadResize || a.Flavor.Name != name || a.Began.After(logged) {
-			continue
-		}
-		if a.OK && a.Answered.Add(quotaHeard).Before(decided) && r.Schedule.Lists() {
-			all = nil
-		}
+	for _, a := range asks {
 		all = append(all, *a.Flavor)
 	}
 	return all
