@@ -268,7 +268,8 @@ func TestOnlyCmdExitsAndNobodyInits(t *testing.T) {
 }
 
 // A host is the only authority about itself: neither the conductor nor the API
-// may look at what a host says it has, not even by accident.
+// may look at what a host says it has, not even by accident. pkg/explain does, to tell people why something waits: nothing
+// that decides may import it.
 func TestNobodyCentralReadsWhatAHostHas(t *testing.T) {
 	eachFile(t, func(t *testing.T, f source) {
 		if f.test || !within(f.folder, []string{"conductor", "pkg/api"}) {
