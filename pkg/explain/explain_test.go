@@ -86,6 +86,8 @@ func told(f Facts, hosts []Host) string {
 	return strings.Join(lines, "\n")
 }
 
+const refuses = "\nnext: its host refuses it as soon as it reads it, and it ends in error"
+
 const deadline = "\nnext in 1h0m: it ends in error if no host has taken it (deadline)"
 
 // TestWaysNotToBePlaced: each way says what it is, what happens next, and what frees it.
@@ -226,15 +228,28 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		},
 		"its host is full": {
 			Facts{Instance: queued(pinnedTo("h2"))}, []Host{host("h1", 8), host("h2", 1)},
-			"it is for host h2 alone, which has too little room: 2 GiB of memory and 3 processors short" + deadline +
+			"it is for host h2 alone, which has too little room: 2 GiB of memory and 3 processors short" + refuses + deadline +
 				"\nyou: boot another one without a host, if it may run elsewhere, and delete this one\n" +
 				"operator: free 2 GiB of memory and 3 processors on host h2",
 		},
 		"its host drains": {
 			Facts{Instance: queued(pinnedTo("h2"))}, []Host{host("h2", 8, in(compute.HostDraining, "moves"))},
-			"it is for host h2 alone, which is draining" + deadline +
+			"it is for host h2 alone, which is draining" + refuses + deadline +
 				"\nyou: boot another one without a host, if it may run elsewhere, and delete this one\n" +
 				"operator: host h2 is draining: moves; berth host enable h2 ends that",
+		},
+		"its host is silent": {
+			Facts{Instance: queued(pinnedTo("h2"))}, []Host{host("h2", 8, silent)},
+			"it is for host h2 alone, which is silent" + deadline +
+				"\nyou: boot another one without a host, if it may run elsewhere, and delete this one\n" +
+				"operator: look at the agent of host h2 and at its way to Kafka",
+		},
+		"its host would refuse it": {
+			Facts{Instance: queued(pinnedTo("h2"), func(i *compute.Instance) { i.Deadline = time.Time{} }), Before: true},
+			[]Host{host("h2", 1)},
+			"it would end at once: its host h2 has too little room: 2 GiB of memory and 3 processors short\n" +
+				"you: boot it without a host, if it may run elsewhere\n" +
+				"operator: free 2 GiB of memory and 3 processors on host h2",
 		},
 		"its host is unheard of": {
 			Facts{Instance: queued(pinnedTo("h9"))}, []Host{host("h1", 8)},

@@ -179,11 +179,16 @@ func (f Facts) pinned() (out Told) {
 	}
 	v := Judge(WantedBy(f.Instance), *f.On)
 	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says(f.Amounts))
-	if v.Standing.Now() {
-		out.Asker, out.Next = nil, []Event{{What: "its host takes it within seconds"}}
-		return out
-	}
 	out.Operators = v.operators()
+	switch {
+	case v.Standing.Now():
+		out.Asker, out.Next = nil, []Event{{What: "its host takes it within seconds"}}
+	case v.Standing == Silent || v.Standing == Twin:
+	case f.Before: // such a host says so at once, and does not let it wait
+		out.Summary = fmt.Sprintf("it would end at once: its host %s %s", h, v.says(f.Amounts))
+	default:
+		out.Next = []Event{{What: "its host refuses it as soon as it reads it, and it ends in error"}}
+	}
 	return out
 }
 

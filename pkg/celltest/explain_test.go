@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package celltest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+)
+
+// explained waits until an instance is explained with these words and this advice.
+func (r *rig) explained(c *client.Client, id compute.InstanceID, says string, advice func(client.Explanation) []string, do string) {
+	r.t.Helper()
+	last := client.Explanation{}
+	r.t.Cleanup(func() {
+		if r.t.Failed() {
+			r.t.Logf("%s: %s; %+v", id, last.Summary, last)
+		}
+	})
+	r.poll("it is explained: "+says, func() bool {
+		e, err := c.Explain(r.t.Context(), id)
+		r.must(err)
+		last = e
+		return strings.Contains(e.Summary, says) &&
+			slices.ContainsFunc(advice(e), func(line string) bool { return strings.Contains(line, do) })
+	})
+}
+
+func asker(e client.Explanation) []string     { return e.YouCan }
+func operators(e client.Explanation) []string { return e.OperatorsCan }
+
+// TestWhatIsExplainedFrees: machines wait for different reasons. Each explanation says what frees it, and after doing
+// just that it starts.
+func TestWhatIsExplainedFrees(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		r := newRig(t, b, smallHosts(2)...).up()
+		c := r.as("p")
+		half, huge := small("half"), small("huge")
+		half.Resources[compute.VCPU], huge.Resources[compute.VCPU] = 8, 17
+		r.offer(c, nil, []compute.Flavor{half, huge})
+		full := r.boot(c, 4, compute.Boot{Flavor: "half"})
+		r.await(full, compute.StateActive)
+
+		// Full: so much is to be freed on that host.
+		waits := r.boot(c, 1, compute.Boot{Flavor: "half"})
+		r.explained(c, waits[0], "2 full (the nearest is short of 8 processors)", operators, "free 8 processors on host host-01")
+		why, err := c.Why(t.Context(), compute.Boot{Flavor: "half"})
+		r.must(err)
+		if why.Starts || why.Hosts.Room != 0 || why.Place.Position != 1 {
+			t.Errorf("one more would start: %+v", why)
+		}
+		on, err := c.HostInstances(t.Context(), "host-01")
+		r.must(err)
+		r.delete(c, []compute.InstanceID{on[0].ID})
+		r.await(waits, compute.StateActive)
+
+		// Disabled: that host is to be enabled.
+		r.delete(c, slices.DeleteFunc(append(full, waits...), func(id compute.InstanceID) bool { return id == on[0].ID }))
+		r.await(append(full, waits...), compute.StateDeleted)
+		for _, h := range []compute.HostID{"host-01", "host-02"} {
+			asked, err := c.Disable(t.Context(), h, "new disks")
+			r.must(err)
+			r.hostIs(c, h, compute.HostDisabled, asked)
+		}
+		waits = r.boot(c, 1, compute.Boot{Flavor: "half"})
+		r.explained(c, waits[0], "of 2 hosts 2 disabled", operators, "host host-01 is disabled: new disks; berth host enable host-01")
+		_, err = c.Enable(t.Context(), "host-01", "")
+		r.must(err)
+		r.await(waits, compute.StateActive)
+
+		// Avoided: without them it starts.
+		avoids := r.boot(c, 1, compute.Boot{Flavor: "half", Avoid: []compute.HostID{"host-01"}})
+		r.explained(c, avoids[0], "1 disabled, 1 that it avoids", asker, "without some of the hosts that it avoids")
+		r.await(r.boot(c, 1, compute.Boot{Flavor: "half"}), compute.StateActive)
+
+		// Pinned to a host that is disabled it would end at once, and ends so.
+		why, err = c.Why(t.Context(), compute.Boot{Flavor: "half", Host: "host-02"})
+		r.must(err)
+		if why.Summary != "it would end at once: its host host-02 is disabled" || why.Starts {
+			t.Errorf("pinned to a disabled host: %+v", why)
+		}
+		ends := r.boot(c, 1, compute.Boot{Flavor: "half", Host: "host-02"})
+		r.await(ends, compute.StateError)
+		r.explained(c, ends[0], "it ended in error: PinnedHostUnavailable", asker, "berth why says")
+
+		// Too large: a smaller flavor starts.
+		large := r.boot(c, 1, compute.Boot{Flavor: "huge", Deadline: time.Hour})
+		r.explained(c, large[0], "no host can ever take it: of 2 hosts 2 too small even when empty", asker, "boot a smaller flavor")
+
+		_, err = c.Enable(t.Context(), "host-02", "")
+		r.must(err)
+		r.await(avoids, compute.StateActive)
+		pinned := r.boot(c, 1, compute.Boot{Flavor: "half", Host: "host-02"})
+		r.await(pinned, compute.StateActive)
+		r.sane()
+	})
+}
