@@ -70,7 +70,9 @@ func TestBootWaitSaysWhyOnAFullCloud(t *testing.T) {
 			t.Errorf("in the end: %q", last)
 		}
 		for n, line := range lines {
-			if strings.HasSuffix(line, "queued") || strings.HasSuffix(line, "waiting") {
+			// For a moment hosts may not have said yet that they are full: then nothing keeps it waiting, as far as is known.
+			first := n < 2 && strings.HasSuffix(line, "queued")
+			if !first && (strings.HasSuffix(line, "queued") || strings.HasSuffix(line, "waiting")) {
 				t.Errorf("%q does not say why", line)
 			}
 			if n > 0 && line == lines[n-1] {
