@@ -36,11 +36,7 @@ func (s *Server) routeExplain(api huma.API) {
 type explainOutput struct{ Body rest.Explanation }
 
 func (s *Server) explainInstance(ctx context.Context, in *InstanceInput) (*explainOutput, error) {
-	at, err := in.instanceKey()
-	if err != nil {
-		return nil, err
-	}
-	k, err := s.find(ctx, at)
+	_, k, err := s.named(ctx, in)
 	if err != nil {
 		return nil, err
 	}

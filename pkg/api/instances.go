@@ -88,15 +88,21 @@ func (s *Server) showInstance(ctx context.Context, in *showInput) (*instanceOutp
 	if err != nil {
 		return nil, err
 	}
-	at, err := in.instanceKey()
-	if err != nil {
-		return nil, err
-	}
-	k, err := s.find(ctx, at)
+	_, k, err := s.named(ctx, &in.InstanceInput)
 	if err != nil {
 		return nil, err
 	}
 	return &instanceOutput{Body: selected{s.presenter(ctx).instance(k, only), only}}, nil
+}
+
+// named finds the instance that a request names.
+func (s *Server) named(ctx context.Context, in *InstanceInput) (instanceKey, entry, error) {
+	at, err := in.instanceKey()
+	if err != nil {
+		return at, entry{}, err
+	}
+	k, err := s.find(ctx, at)
+	return at, k, err
 }
 
 // find looks at what is known and, on a miss, reads what other nodes published
@@ -126,11 +132,7 @@ func errNoInstance(at instanceKey) error {
 }
 
 func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*acceptedOutput, error) {
-	at, err := in.instanceKey()
-	if err != nil {
-		return nil, err
-	}
-	k, err := s.find(ctx, at)
+	at, k, err := s.named(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -63,11 +63,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	if wish.Hard && op == compute.OpStart {
 		return nil, compute.Invalid("hard", "true", "there is one way to start: leave it out")
 	}
-	at, err := in.instanceKey()
-	if err != nil {
-		return nil, err
-	}
-	k, err := s.find(ctx, at)
+	at, k, err := s.named(ctx, &in.InstanceInput)
 	if err != nil {
 		return nil, err
 	}

@@ -19,20 +19,29 @@ func newShow(s *settings) *cobra.Command {
 		Use:   "show NAME|ID|PREFIX",
 		Short: "Show an instance with all that is known of it",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: s.about(func(cmd *cobra.Command, _ *client.Client, out Format, i client.Instance) error {
 			now := time.Now()
 			details := func(i client.Instance) []detail { return instanceDetails(i, now) }
 			return instanceSheet(now).one(cmd.OutOrStdout(), out, i, details)
-		},
+		}),
+	}
+}
+
+// about is what a command does that is about the one instance that its argument means.
+func (s *settings) about(
+	do func(cmd *cobra.Command, c *client.Client, out Format, i client.Instance) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, out, err := s.open()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd, c, out, i)
 	}
 }
 
@@ -96,16 +105,7 @@ While it is queued, every host is held against it, by what hosts said last: how 
 many once something changes there, and how many never. Operators see the hosts that are nearest to taking it.`,
 		Example: "  berth explain web-1\n  berth explain web-1 -o json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: s.about(func(cmd *cobra.Command, c *client.Client, out Format, i client.Instance) error {
 			e, err := c.Explain(cmd.Context(), i.ID)
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ many once something changes there, and how many never. Operators see the hosts t
 			sheet := Sheet[client.Explanation]{Name: func(e client.Explanation) string { return string(e.ID) }}
 			details := func(e client.Explanation) []detail { return explanation(e, now) }
 			return sheet.one(cmd.OutOrStdout(), out, e, details)
-		},
+		}),
 	}
 }
 
