@@ -50,8 +50,11 @@ func (r *Recording) quarantines(h compute.HostID) (all []span) {
 		enabled := r.enabled(h, before, s.at)
 		before = s.at
 		switch {
-		case s.ok:
+		case s.ok: // one that was under way ends a quarantine, too: the host can do it
 			fails, perhaps, next, first = 0, 0, quarantine, time.Time{}
+			if last := len(all) - 1; last >= 0 {
+				all[last].to = earliest(all[last].to, s.at)
+			}
 			continue
 		case enabled:
 			fails, perhaps, next, first = 0, 1, quarantine, time.Time{}

@@ -73,6 +73,11 @@ func TestCheckQuarantine(t *testing.T) {
 			between(r)
 			r.Machines = append(r.Machines, fake.Event{At: moment(11.5), Kind: fake.Launched, Host: "host-1", Instance: "vm-8"})
 		},
+		"right: one that was under way succeeded after it began": func(r *Recording) {
+			three(compute.FailureHost, 20)(r)
+			r.Works = append(r.Works, Worked{"host-1", "vm-8", "Launch", moment(11.2), moment(15)})
+			r.Machines = append(r.Machines, fake.Event{At: moment(15), Kind: fake.Launched, Host: "host-1", Instance: "vm-8"})
+		},
 		"host-1 until 12.000s, and it begins with another at 20.001s":                 between, // a launch that was given up is no success
 		"right: the one that failed as the operator enabled the host counted":         enabledThen(41.5),
 		"host-1 until 12.000s, and it begins with another at 40.500s, before 41.000s": enabledThen(40.5),
