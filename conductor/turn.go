@@ -199,7 +199,9 @@ func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool
 		remedy = "the key is right, and the producer chooses another partition by it than Kafka's own does: " +
 			"with librdkafka (Python, C, .NET) set partitioner=murmur2_random"
 	}
-	return malformed(fmt.Errorf("project %s belongs to partition %d, this is %d: %s", project, p, rec.Partition, remedy))
+	return malformed(fmt.Errorf(
+		"project %s belongs to partition %d, this is %d: %s", project, p, rec.Partition, remedy,
+	))
 }
 
 // catchUp reads the catalog to its end before a boot is refused for what it

@@ -130,15 +130,7 @@ func TestSecureCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("skipped: needs openssl")
-	}
-	cell := t.TempDir() + "/cell"
-	made := exec.Command("secure/make", cell, "kafka1:9092", "kafka2:9092", "kafka3:9092")
-	made.Env = append(os.Environ(), "BERTH="+berth)
-	if out, err := made.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	cell := made(t)
 	rights := read(t, cell+"/admin/rights")
 	given := 0
 	for name, s := range p.Services {

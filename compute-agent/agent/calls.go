@@ -26,11 +26,12 @@ func prepare(d hypervisor.Driver, keys *sealed.Keys, t task.Task, b compute.Buil
 	return func(ctx context.Context) (task.Event, error) {
 		if b.Sealed != "" {
 			data, err := keys.Open(sealed.Owner{Project: b.Project, Instance: b.Instance}, b.Sealed)
-			if compute.KindOf(err) == compute.KindUnavailable { // the key is not here; others may have it
-				return nil, &hypervisor.Error{Class: compute.FailureHost, Message: err.Error()}
-			}
-			if err != nil { // on no host it opens
-				return nil, &hypervisor.Error{Class: compute.FailureRequest, Message: err.Error()}
+			if err != nil {
+				class := compute.FailureRequest // on no host it opens
+				if compute.KindOf(err) == compute.KindUnavailable {
+					class = compute.FailureHost // the key is not here; others may have it
+				}
+				return nil, &hypervisor.Error{Class: class, Message: err.Error()}
 			}
 			spec.UserData = data
 		}

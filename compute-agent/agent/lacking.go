@@ -14,7 +14,8 @@ const (
 	lackingSure = time.Minute // likewise; after it another key takes the place
 )
 
-// lacking is why the user data of some work could not be opened here: once for each key, the one seen longest ago first.
+// lacking is why the user data of some work could not be opened here: once for each key, the one seen longest ago
+// first.
 type lacking []lack
 
 type lack struct {

@@ -156,7 +156,8 @@ func (s *step) askAgain(e *entry, due time.Time) {
 // keepEarlyFailure keeps why a start failed. The agent forgets it with its task, and answers
 // only that nothing is there when it is asked again. What another journal says does not take its place.
 func (e *entry) keepEarlyFailure(r compute.Report) {
-	if was := e.earlyFailure; was != nil && isHolder(e.inst, *was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
+	was := e.earlyFailure
+	if was != nil && isHolder(e.inst, *was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
 		return
 	}
 	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere && e.inst.State == compute.StateStarting {

@@ -19,17 +19,18 @@ import (
 )
 
 func (s *Server) routeExplain(api huma.API) {
+	tags := []string{"instances"}
 	route(s, api, huma.Operation{
-		OperationID: "explain-instance", Method: http.MethodGet, Path: "/v1/instances/{id}/explain", Tags: []string{"instances"},
+		OperationID: "explain-instance", Method: http.MethodGet, Path: "/v1/instances/{id}/explain", Tags: tags,
 		Summary: "Explain where an instance is, or why it is not placed",
-		Description: "In every state: what happens next and when, and what can be done. For one that is queued, what every " +
-			"host is to it, worked out from what hosts said last: they say so within seconds of a change.",
+		Description: "In every state: what happens next and when, and what can be done. For one that is queued, " +
+			"what every host is to it, worked out from what hosts said last: they say so within seconds of a change.",
 	}, s.explainInstance)
 	route(s, api, huma.Operation{
-		OperationID: "explain-boot", Method: http.MethodGet, Path: "/v1/explain", Tags: []string{"instances"},
+		OperationID: "explain-boot", Method: http.MethodGet, Path: "/v1/explain", Tags: tags,
 		Summary: "Say what would become of a boot, without booting",
-		Description: "Whether the quota allows it, what waits before it, and what every host is to it now. Nothing is " +
-			"reserved: what is true now may not be when it is booted.",
+		Description: "Whether the quota allows it, what waits before it, and what every host is to it now. " +
+			"Nothing is reserved: what is true now may not be when it is booted.",
 	}, s.explainBoot)
 }
 
@@ -46,17 +47,15 @@ func (s *Server) explainInstance(ctx context.Context, in *InstanceInput) (*expla
 // explain explains one instance as the caller may see it.
 func (s *presenter) explain(k entry) rest.Explanation {
 	at, i := k.key(), k.instance
-	f := explain.Facts{Now: s.now, Instance: i, FailAfter: compute.NoCapacityAfter, Name: s.host, Amounts: s.names}
+	f := explain.Facts{Now: s.now, Instance: i, Name: s.host, Amounts: s.names}
 	out := rest.Explanation{
 		ID: at.id, Project: at.project, Name: k.boot().Name, State: rest.State(s.state(k).String()),
 		Next: []rest.NextEvent{}, YouCan: []string{},
 	}
-	shown := s.instance(k, fields{})
-	out.Queue, out.Failures = shown.Queue, shown.Failures
 	if i == nil {
-		f.AcceptedAt = k.request.At
+		f.AcceptedAt, out.Queue = k.request.At, rest.FromRequest(k.request).Queue
 	} else {
-		s.situate(&f, &out)
+		out.Queue, out.Failures = i.Queue, s.situate(&f, &out).Failures
 	}
 	told := explain.Tell(f)
 	out.Summary, out.YouCan = told.Summary, append(out.YouCan, told.Asker...)
@@ -69,18 +68,11 @@ func (s *presenter) explain(k entry) rest.Explanation {
 	return out
 }
 
-// situate adds where the instance is.
-func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) {
+// situate adds where the instance is, and answers it as the caller may see it.
+func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instance {
 	i := f.Instance
-	named := append([]compute.HostID{i.Host, i.Boot.Host}, i.Boot.Avoid...)
-	for _, failure := range i.Failures {
-		named = append(named, failure.Host)
-	}
-	for _, r := range []*compute.Reason{i.Reason, i.Stopped} {
-		if r != nil {
-			named = append(named, r.Host)
-		}
-	}
+	plain := rest.FromInstance(i)
+	named := hostsIn(plain)
 	f.Text = func(text string) string { return s.text(text, named...) }
 	f.Silent = i.Host != "" && s.isSilent(i.Host)
 	if i.State == compute.StateQueued {
@@ -103,6 +95,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) {
 		h := last.explained(s.now)
 		f.On = &h
 	}
+	return s.hideHosts(plain)
 }
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
@@ -118,8 +111,9 @@ func wantedBy(i *compute.Instance) explain.Wanted {
 	return w
 }
 
-// counts is how many hosts are what to an instance that is queued. Those that wait in one queue mostly want the same of a
-// host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put right.
+// counts is how many hosts are what to an instance that is queued. Those that wait in one queue mostly want the same
+// of a host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put
+// right.
 func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	w := wantedBy(i)
 	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
@@ -127,7 +121,7 @@ func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
 	out, known := s.counted[same]
 	if !known {
-		out = s.views.hosts.count(w, s.now)
+		out = s.views.hosts.capacity(w, s.now).Counts
 		s.counted[same] = out
 	}
 	for _, h := range avoid {
@@ -165,7 +159,8 @@ func (s *presenter) fromAnswer(a explain.Answer, oldest time.Duration) rest.Stan
 	}
 	for _, v := range a.Nearest {
 		out.Nearest = append(out.Nearest, rest.HostStanding{
-			Host: v.Host, Standing: v.Standing.String(), Short: v.Short, Traits: v.Traits, Reason: v.Reason, Room: v.Room,
+			Host: v.Host, Standing: v.Standing.String(), Short: v.Short, Traits: v.Traits, Reason: v.Reason,
+			Room: v.Room,
 		})
 	}
 	return out

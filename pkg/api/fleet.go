@@ -98,8 +98,9 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
 	capacity := s.views.hosts.capacity(w, time.Now())
 	counts := capacity.Counts.Hosts()
-	if a, ok := s.views.advice.get(q.Name); ok && v.Queued > 0 { // it knows what all work in the queue avoids
-		counts.Avoided = min(a.Hosts.Avoided, counts.Eligible)
+	advice, advised := s.views.advice.get(q.Name)
+	if advised && v.Queued > 0 { // it knows what all work in the queue avoids
+		counts.Avoided = min(advice.Hosts.Avoided, counts.Eligible)
 		counts.Eligible -= counts.Avoided
 	}
 	if s.views.caughtUp[viewHosts].Load() {
@@ -107,8 +108,8 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 		v.Hosts = &hosts
 		v.Capacity = &rest.Capacity{Room: capacity.Room, Stranded: capacity.Stranded(w), Empty: capacity.Empty}
 	}
-	if a, ok := s.views.advice.get(q.Name); ok {
-		v.Advice = rest.FromAdvice(a.at, a.QueueAdvice)
+	if advised {
+		v.Advice = rest.FromAdvice(advice.at, advice.QueueAdvice)
 	}
 	return v
 }

@@ -217,16 +217,6 @@ func (b lastBeacon) explained(now time.Time) explain.Host {
 	return explain.Host{Beacon: b.beacon, Silent: now.Sub(b.at) > compute.SilentAfter, Whole: b.whole}
 }
 
-// count is how many hosts are what to a machine.
-func (v *hosts) count(w explain.Wanted, now time.Time) (out explain.Counts) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for _, last := range v.byName {
-		out[w.At(last.explained(now))]++
-	}
-	return out
-}
-
 // capacity is how many machines of one kind hosts could have.
 func (v *hosts) capacity(w explain.Wanted, now time.Time) (out explain.Capacity) {
 	v.mu.RLock()

@@ -62,8 +62,8 @@ func (s *presenter) instance(k entry, only fields) rest.Instance {
 
 // waiting says why an instance is still queued, as far as is known.
 func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
-	if h := i.Boot.Host; h != "" {
-		return s.waitingForHost(i, h)
+	if i.Boot.Host != "" {
+		return s.waitingForHost(i)
 	}
 	r := whyWaiting(s.counts(i).Hosts(), s.views.caughtUp[viewHosts].Load())
 	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
@@ -82,7 +82,8 @@ func whyWaiting(hosts compute.HostCounts, read bool) *compute.Reason {
 }
 
 // waitingForHost is why pinned work waits. It is in no queue's line.
-func (s *presenter) waitingForHost(i *compute.Instance, h compute.HostID) *compute.Reason {
+func (s *presenter) waitingForHost(i *compute.Instance) *compute.Reason {
+	h := i.Boot.Host
 	last, ok := s.views.hosts.get(h)
 	if !ok && s.isSilent(h) {
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
@@ -217,23 +218,30 @@ func replaceWord(text, word, by string) string {
 	}
 }
 
+func reasonsIn(i rest.Instance) []*rest.Reason { return []*rest.Reason{i.Reason, i.Waiting, i.Stopped} }
+
+// hostsIn are the hosts that an instance names: any of its texts may be about any of them.
+func hostsIn(i rest.Instance) []compute.HostID {
+	named := append([]compute.HostID{i.Host, i.PinnedTo}, i.Avoid...)
+	for _, f := range i.Failures {
+		named = append(named, f.Host)
+	}
+	for _, r := range reasonsIn(i) {
+		if r != nil {
+			named = append(named, r.Host)
+		}
+	}
+	return named
+}
+
 // hideHosts is an instance as the caller may see it. What it changes is its own: rest.FromInstance shares
 // only the hosts to avoid with what is kept.
 func (s *presenter) hideHosts(i rest.Instance) rest.Instance {
 	if s.names {
 		return i
 	}
-	reasons := []*rest.Reason{i.Reason, i.Waiting, i.Stopped}
-	named := append([]compute.HostID{i.Host, i.PinnedTo}, i.Avoid...) // any text may be about any of them
-	for _, f := range i.Failures {
-		named = append(named, f.Host)
-	}
-	for _, r := range reasons {
-		if r != nil {
-			named = append(named, r.Host)
-		}
-	}
-	for _, r := range reasons {
+	named := hostsIn(i)
+	for _, r := range reasonsIn(i) {
 		if r != nil {
 			r.Message, r.Detail, r.Host = s.text(r.Message, named...), s.text(r.Detail, named...), s.host(r.Host)
 		}

@@ -75,9 +75,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "STATE", Cell: doing},
 			{
 				Title: "FLAVOR",
-				Cell: func(i client.Instance) string {
-					return strings.TrimSpace(string(i.Flavor) + " " + choices(i.With))
-				},
+				Cell:  func(i client.Instance) string { return kind(i.Flavor, i.With) },
 			},
 			{Title: "HOST", Cell: func(i client.Instance) string { return string(i.Host) }},
 			{Title: "AGE", Right: true, Cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
@@ -86,6 +84,11 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "WHY", Cell: why},
 		},
 	}
+}
+
+// kind is a flavor with what was chosen: "m1.small gpu=a100".
+func kind(f compute.FlavorName, with compute.Choices) string {
+	return strings.TrimSpace(string(f) + " " + choices(with))
 }
 
 func attempt(i client.Instance) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,31 +22,24 @@ func newQueue(s *settings) *cobra.Command {
 }
 
 func newQueueList(s *settings) *cobra.Command {
-	var flavor string
-	cmd := newPaging(
-		s,
-		"List queues with what waits in them",
-		queuesNow,
-		func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
-			return c.QueuePages(ctx, compute.FlavorName(flavor))
-		},
-	)
+	cmd := newPagingQueues(s, "List queues with what waits in them", queuesNow)
 	cmd.Long = "List queues by name, with what waits in them. " +
 		"They are asked for a thousand at a time; -o name prints them as they come."
+	return cmd
+}
+
+// newPagingQueues lists queues, of all flavors or of one.
+func newPagingQueues(s *settings, short string, look func() Sheet[client.Queue]) *cobra.Command {
+	var flavor string
+	cmd := newPaging(s, short, look, func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
+		return c.QueuePages(ctx, compute.FlavorName(flavor))
+	})
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
 }
 
 func newCapacity(s *settings) *cobra.Command {
-	var flavor string
-	cmd := newPaging(
-		s,
-		"Say how many machines of each kind hosts could have",
-		capacitySheet,
-		func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
-			return c.QueuePages(ctx, compute.FlavorName(flavor))
-		},
-	)
+	cmd := newPagingQueues(s, "Say how many machines of each kind hosts could have", capacitySheet)
 	cmd.Use, cmd.Aliases = "capacity", nil
 	cmd.Long = `Say how many machines of each kind could begin now, each kind by itself, by what hosts said last: of each flavor
 and each choice of capabilities that it is offered with.
@@ -55,7 +47,6 @@ and each choice of capabilities that it is offered with.
 STRANDED are those that could begin besides if what is free on different hosts were on one: the room is there, in pieces
 that are too small. EMPTY are those that there could be if hosts had no other machines.`
 	cmd.Example = "  berth capacity\n  berth capacity --flavor m1.small"
-	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
 }
 
@@ -72,7 +63,7 @@ func capacitySheet() Sheet[client.Queue] {
 		Name: func(q client.Queue) string { return string(q.Name) },
 		none: "No flavors. berth flavor add makes one.",
 		Columns: []Column[client.Queue]{
-			{Title: "FLAVOR", Cell: func(q client.Queue) string { return strings.TrimSpace(string(q.Flavor) + " " + choices(q.With)) }},
+			{Title: "FLAVOR", Cell: func(q client.Queue) string { return kind(q.Flavor, q.With) }},
 			{Title: "NOW", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Room })},
 			{Title: "STRANDED", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Stranded })},
 			{Title: "EMPTY", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Empty })},

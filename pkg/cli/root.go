@@ -85,10 +85,9 @@ not empty by its deadline.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          isCommand,
-
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.api, "api", env(EnvAPI, defaultAPI), "address of an API node ($"+EnvAPI+")")
 	flags.StringVar(

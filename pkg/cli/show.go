@@ -52,13 +52,6 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		}
 		return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), short(now.Sub(t)))
 	}
-	failures := ""
-	for _, f := range i.Failures {
-		failures += fmt.Sprintf("\nattempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message))
-	}
-	if failures != "" {
-		failures = failures[1:]
-	}
 	deadline := ""
 	if i.State == "queued" && !i.Deadline.IsZero() {
 		deadline = "in " + short(i.Deadline.Sub(now))
@@ -80,10 +73,19 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
 		{"Metadata", metadata(i.Metadata)}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
-		{"Attempt", attempt(i)}, {"Failures", failures},
+		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},
 	}
+}
+
+// failureLines is a line for each attempt that failed.
+func failureLines(all []client.Failure) string {
+	var lines []string
+	for _, f := range all {
+		lines = append(lines, fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // metadata is a line for each entry, in order.
@@ -129,10 +131,7 @@ func explanation(e client.Explanation, now time.Time) []detail {
 	if e.Hosts != nil {
 		out = append(out, standings(*e.Hosts)...)
 	}
-	var failures, next []string
-	for _, f := range e.Failures {
-		failures = append(failures, fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)))
-	}
+	var next []string
 	for _, n := range e.Next {
 		when := ""
 		if !n.At.IsZero() {
@@ -140,7 +139,7 @@ func explanation(e client.Explanation, now time.Time) []detail {
 		}
 		next = append(next, when+n.What)
 	}
-	return append(out, detail{"Failures", strings.Join(failures, "\n")}, detail{"Next", strings.Join(next, "\n")},
+	return append(out, detail{"Failures", failureLines(e.Failures)}, detail{"Next", strings.Join(next, "\n")},
 		detail{"You can", strings.Join(e.YouCan, "\n")}, detail{"Operators can", strings.Join(e.OperatorsCan, "\n")})
 }
 

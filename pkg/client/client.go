@@ -50,6 +50,7 @@ type (
 	TokenWish     = rest.TokenWish
 	AuditEntry    = rest.AuditEntry
 	Explanation   = rest.Explanation
+	Failure       = rest.Failure
 	Placement     = rest.Placement
 	Capacity      = rest.Capacity
 	Standings     = rest.Standings

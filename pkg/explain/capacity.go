@@ -16,13 +16,8 @@ type Capacity struct {
 // Add counts a host in.
 func (c *Capacity) Add(w Wanted, h Host) {
 	s := w.At(h)
-	c.Counts[s]++
-	if s.Now() {
-		c.Room += times(w.Resources, h.Beacon.Free)
-	}
-	if !s.Never() {
-		c.Empty += times(w.Resources, h.whole())
-	}
+	now, empty := w.room(s, h)
+	c.Counts[s], c.Room, c.Empty = c.Counts[s]+1, c.Room+now, c.Empty+empty
 	if !s.Now() && s != Full {
 		return
 	}

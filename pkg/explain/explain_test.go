@@ -267,7 +267,7 @@ func TestWaysNotToBePlaced(t *testing.T) {
 		"it will not wait": {
 			Facts{Instance: queued(func(i *compute.Instance) {
 				i.Boot.OnNoCapacity, i.ChangedAt = compute.FailAtOnce, now.Add(-4*time.Second)
-			}), FailAfter: 10 * time.Second},
+			})},
 			[]Host{host("h1", 0)},
 			"no host can take it now: of 1 host 1 full (the nearest is short of 4 GiB of memory and 4 processors)\n" +
 				"next: a host takes it within seconds of being able to\n" +

@@ -87,20 +87,24 @@ func Judge(w Wanted, h Host) Verdict {
 		out.Traits = w.unfit(b.Inventory.Traits)
 	case TooSmall:
 		out.Short = beyond(w.Resources, h.whole(), b.Inventory.Largest)
-	case Full:
+	case LacksKey, Silent, Twin, Full:
 		out.Short = beyond(w.Resources, b.Free, b.Largest)
-	case Disabled, Draining, Quarantined, Silent, Twin, LacksKey:
-		out.Short = beyond(w.Resources, b.Free, b.Largest)
-		if out.Standing == Disabled || out.Standing == Draining || out.Standing == Quarantined {
-			out.Reason = b.Reason
-		}
-	case Fits, FailedThere:
-		out.Room = times(w.Resources, b.Free)
+	case Disabled, Draining, Quarantined:
+		out.Short, out.Reason = beyond(w.Resources, b.Free, b.Largest), b.Reason
 	}
-	if !out.Standing.Never() {
-		out.Empty = times(w.Resources, h.whole())
-	}
+	out.Room, out.Empty = w.room(out.Standing, h)
 	return out
+}
+
+// room is how many such machines a host in this standing could begin now, and could have when it is empty.
+func (w Wanted) room(s Standing, h Host) (now, empty int64) {
+	if s.Now() {
+		now = times(w.Resources, h.Beacon.Free)
+	}
+	if !s.Never() {
+		empty = times(w.Resources, h.whole())
+	}
+	return now, empty
 }
 
 // At is what a host is to a machine, and no more: it allocates nothing.

@@ -22,7 +22,6 @@ type Facts struct {
 	Position   uint64            // how many are before it in its queue
 	Depth      uint64            // how many wait there
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
-	FailAfter  time.Duration     // on_no_capacity: fail ends what nobody took for so long
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
@@ -113,9 +112,9 @@ func (f Facts) queued() Told {
 	if f.Closed {
 		out.Summary += "; its flavor or a capability of it was removed, and it is still built as it was asked for"
 	}
-	if i.Boot.OnNoCapacity == compute.FailAtOnce && f.FailAfter > 0 {
+	if i.Boot.OnNoCapacity == compute.FailAtOnce {
 		out.Next = append(out.Next, Event{
-			At: i.UnclaimedSince().Add(f.FailAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)",
+			At: i.UnclaimedSince().Add(compute.NoCapacityAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)",
 		})
 	}
 	if !i.Deadline.IsZero() {
