@@ -21,6 +21,9 @@ const (
 	// callsRing for each ring: it looks, and goes on waiting where it waited.
 	callsBuild = 4
 	callsRing  = 2
+	// callsWork is how many more it may send for each work that comes into a queue: kfake wakes all who wait there, and
+	// answers those with nothing that did not get it.
+	callsWork = 2
 	// leftFor is how long a queue is left to others. So often a host comes to each work of
 	// it that it must not take, one a call, and then finds that nothing lies behind.
 	leftFor = 2 * time.Second
@@ -42,11 +45,13 @@ func checkCalls(r *Recording) (wrong []Violation) {
 			begun := r.builds(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			useless := r.useless(waits, h, span{from, from.Add(callsIn)})
-			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless
+			came := r.came(span{from.Add(-time.Second), from.Add(callsIn)})
+			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless + callsWork*came
 			if m < len(at) && at[m].Sub(from) <= callsIn {
 				wrong = append(wrong, broken("calls", "", at[m],
-					"%s asked for work %d times from %s to %s, began with %d builds, was rung %d times, and came to "+
-						"%d that it must not take", h.ID, m-n+1, r.At(from), r.At(at[m]), begun, rings, useless)...)
+					"%s asked for work %d times from %s to %s, began with %d builds, was rung %d times, came to %d that "+
+						"it must not take, and %d were put into queues", h.ID, m-n+1, r.At(from), r.At(at[m]), begun,
+					rings, useless, came)...)
 				break
 			}
 		}
@@ -58,6 +63,16 @@ func checkCalls(r *Recording) (wrong []Violation) {
 func (r *Recording) builds(h compute.HostID, in span) (n int) {
 	for _, w := range r.Works {
 		if w.Host == h && w.Method == "Prepare" && !w.From.Before(in.from) && w.From.Before(in.to) {
+			n++
+		}
+	}
+	return n
+}
+
+// came is how much work was put into queues.
+func (r *Recording) came(in span) (n int) {
+	for _, b := range r.Builds {
+		if !b.Seen.Before(in.from) && b.Seen.Before(in.to) {
 			n++
 		}
 	}
