@@ -121,10 +121,14 @@ func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, erro
 	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
 	now := time.Now()
 	for _, h := range page {
-		out.Body.Items = append(out.Body.Items, h.view(now))
+		v := h.view(now)
+		v.Instances = s.views.instances.count(v.Host, onHost)
+		out.Body.Items = append(out.Body.Items, v)
 	}
 	return out, nil
 }
+
+func onHost(i *compute.Instance) bool { return i.State.OnHost() }
 
 type hostInput struct {
 	Host  compute.HostID     `path:"host"`
@@ -140,7 +144,7 @@ func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error)
 	}
 	out := &hostOutput{Body: h.view(time.Now())}
 	out.Body.Instances = s.views.instances.count(in.Host, func(i *compute.Instance) bool {
-		return i.State.OnHost() && (in.Fence == 0 || i.Fence < in.Fence)
+		return onHost(i) && (in.Fence == 0 || i.Fence < in.Fence)
 	})
 	return out, nil
 }

@@ -120,6 +120,11 @@ func TestHostInstances(t *testing.T) {
 		pinned.Boot.Host = "h1"
 		n.has(of(id1, "a", "h1", compute.StateActive), of(id2, "b", "h1", compute.StateDeleting),
 			of(id3, "a", "h1", compute.StateDeleted), pinned)
+		listed := map[compute.HostID]map[string]int{}
+		for _, h := range into[rest.Hosts](n.do("GET", "/v1/hosts", nil), 200).Items {
+			listed[h.Host] = h.Instances
+		}
+		equal(t, "counted", map[compute.HostID]map[string]int{"h1": {"active": 1, "deleting": 1}, "h2": nil}, listed)
 		marker, seen := "", []compute.Project{}
 		for range 2 {
 			page := into[rest.Instances](n.do("GET", "/v1/hosts/h1/instances?limit=1&marker="+marker, nil), 200)

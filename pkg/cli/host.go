@@ -139,13 +139,19 @@ func hostSheet() Sheet[client.Host] {
 			{Title: "MEMORY FREE", Right: true, Cell: ofTotal(compute.MemoryMB)},
 			{Title: "DISK FREE", Right: true, Cell: ofTotal(compute.DiskGB)},
 			{Title: "OTHER FREE", Cell: func(h client.Host) string { return humanResources(custom(h.Free)) }},
-			{Title: "MACHINES", Right: true, Cell: func(h client.Host) string { return strconv.Itoa(int(h.Machines)) }},
+			{Title: "INSTANCES", Right: true, Cell: func(h client.Host) string { return strconv.Itoa(instancesOf(h)) }},
 			{
 				Title: "WAITS ON",
 				Right: true,
 				Cell:  func(h client.Host) string { return plural(len(h.Waiting), "queue") },
 			},
 			{Title: "HEARD", Right: true, Cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
+			{
+				Title: "MACHINES",
+				wide:  true,
+				Right: true,
+				Cell:  func(h client.Host) string { return strconv.Itoa(int(h.Machines)) },
+			},
 			{
 				Title: "BUILDING",
 				wide:  true,
@@ -157,6 +163,15 @@ func hostSheet() Sheet[client.Host] {
 			{Title: "WHY", Cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
 		},
 	}
+}
+
+// instancesOf is how many instances a host has by their records: it is told at once, and of the machines that the host
+// counts itself only its next beacon tells.
+func instancesOf(h client.Host) (n int) {
+	for _, of := range h.Instances {
+		n += of
+	}
+	return n
 }
 
 func yesNo(is bool) string {
