@@ -87,6 +87,7 @@ the file, and --set over both: kafka.prefix is BERTH_KAFKA_PREFIX and --set kafk
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd, flags) },
 	}
 	flags.add(cmd)
+	cli.HideGlobalFlags(cmd)
 	return cmd
 }
 

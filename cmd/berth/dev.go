@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -77,6 +78,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 	f.StringVar(&o.Data, "data", "", "folder to keep everything in; without it all is forgotten at the end")
 	f.StringSliceVar(&o.Kafka, "kafka", nil, "brokers, host:port; without it an embedded one")
 	f.StringVar(&o.Prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics")
+	cli.HideGlobalFlags(cmd)
 	return cmd
 }
 

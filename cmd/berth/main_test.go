@@ -64,6 +64,22 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
+// A daemon's help has no flags of the API's clients.
+func TestHelpOfDaemons(t *testing.T) {
+	for _, name := range [][]string{{"api"}, {"conductor"}, {"queues"}, {"agent"}, {"conductor", "reset-position"}, {"dev"}} {
+		root := whole()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs(append(name, "--help"))
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); strings.Contains(text, "--project") || !strings.Contains(text, "--help") {
+			t.Errorf("berth %v --help prints:\n%s", name, text)
+		}
+	}
+}
+
 // typed does here, in this process, what a user types behind berth: how it ends
 // and what it prints. more are commands that main adds.
 func typed(ctx context.Context, args []string, more ...*cobra.Command) (code int, stdout, stderr string) {

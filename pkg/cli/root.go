@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -111,6 +112,16 @@ not empty by its deadline.`,
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	return root
+}
+
+// HideGlobalFlags leaves the flags that every command has out of a command's help and out of that of those below it:
+// they are about the API, and it does not talk to it.
+func HideGlobalFlags(cmd *cobra.Command) {
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+		help(c, args)
+	})
 }
 
 // open makes the client and checks what all commands share.
