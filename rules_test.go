@@ -133,7 +133,7 @@ var arrows = map[string][]string{
 		"pkg/publishkey", "pkg/sealed",
 		"pkg/secretfile", "pkg/clienttls", "pkg/loopback",
 	},
-	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin", "pkg/secretfile", "pkg/loopback"},
+	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin", "pkg/secretfile", "pkg/loopback", "pkg/terminal"},
 	"pkg/signin":           {"pkg/compute", "pkg/clienttls"},
 	"pkg/lab/bench":        {"*"},
 	"pkg/lab/sim":          {"*"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 func newHost(s *settings) *cobra.Command {
@@ -134,7 +135,11 @@ func hostSheet() Sheet[client.Host] {
 		none: "No hosts. An agent announces its host by itself.",
 		Columns: []Column[client.Host]{
 			{Title: "HOST", Cell: func(h client.Host) string { return string(h.Host) }},
-			{Title: "STATE", Cell: func(h client.Host) string { return h.State }},
+			{
+				Title: "STATE",
+				Cell:  func(h client.Host) string { return h.State },
+				tone:  func(h client.Host) terminal.Tone { return toneOf(h.State) },
+			},
 			{Title: "VCPUS FREE", Right: true, Cell: ofTotal(compute.VCPU)},
 			{Title: "MEMORY FREE", Right: true, Cell: ofTotal(compute.MemoryMB)},
 			{Title: "DISK FREE", Right: true, Cell: ofTotal(compute.DiskGB)},

@@ -12,12 +12,13 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 func newList(s *settings) *cobra.Command {
 	var states []string
 	var f client.Filter
-	var host, queue, flavor string
+	var host, queue, flavor, by string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -38,14 +39,18 @@ func newList(s *settings) *cobra.Command {
 				f.States = append(f.States, state)
 			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
-			if out == formatName {
+			if out == formatName && by == "" {
 				f.Fields = []string{"id"}
 			}
 			items, err := c.Instances(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
-			return instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, items)
+			sheet := instanceSheet(time.Now())
+			if items, err = sheet.sorted(items, by); err != nil {
+				return err
+			}
+			return sheet.List(cmd.OutOrStdout(), out, items)
 		},
 	}
 	flags := cmd.Flags()
@@ -60,6 +65,7 @@ func newList(s *settings) *cobra.Command {
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
+	sortFlag(cmd, &by)
 	return cmd
 }
 
@@ -72,7 +78,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "ID", Cell: func(i client.Instance) string { return shortID(i.ID) }},
 			{Title: "FULL ID", wide: true, Cell: func(i client.Instance) string { return string(i.ID) }},
 			{Title: "NAME", Cell: func(i client.Instance) string { return i.Name }},
-			{Title: "STATE", Cell: doing},
+			{Title: "STATE", Cell: doing, tone: func(i client.Instance) terminal.Tone { return toneOf(doing(i)) }},
 			{
 				Title: "FLAVOR",
 				Cell:  func(i client.Instance) string { return kind(i.Flavor, i.With) },
@@ -121,6 +127,22 @@ func doing(i client.Instance) string {
 		return "active, " + i.Power
 	}
 	return string(i.State)
+}
+
+// toneOf is how the state of something is to be seen.
+func toneOf(state string) terminal.Tone {
+	switch word, _, _ := strings.Cut(state, ","); word {
+	case "active", "enabled", "open":
+		if word != state { // it is there, and does not run
+			return terminal.Busy
+		}
+		return terminal.Good
+	case "error", "unknown", "silent", "quarantined", "dead", "failed":
+		return terminal.Bad
+	case "deleted", "disabled", "closed":
+		return terminal.Gone
+	}
+	return terminal.Busy
 }
 
 // choices is "disk=ssd gpu=a100".

@@ -31,7 +31,8 @@ func newPaging[T any](
 	look func() Sheet[T],
 	ask func(context.Context, *client.Client) iter.Seq2[[]T, error],
 ) *cobra.Command {
-	return &cobra.Command{
+	var by string
+	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, out, err := s.open()
@@ -39,9 +40,15 @@ func newPaging[T any](
 				return err
 			}
 			defer c.Close()
-			return look().pages(cmd.OutOrStdout(), out, ask(cmd.Context(), c))
+			return look().pages(cmd.OutOrStdout(), out, by, ask(cmd.Context(), c))
 		},
 	}
+	sortFlag(cmd, &by)
+	return cmd
+}
+
+func sortFlag(cmd *cobra.Command, by *string) {
+	cmd.Flags().StringVar(by, "sort-by", "", "order by a column, as in --sort-by age; with - before it the other way round")
 }
 
 // newShowing is the command that shows one thing by its name.

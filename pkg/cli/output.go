@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 // Format is how results are printed. JSON and YAML are promised to scripts,
@@ -45,6 +46,8 @@ type Column[T any] struct {
 	Cell  func(T) string
 	Right bool // numbers
 	wide  bool // only with -o wide
+
+	tone func(T) terminal.Tone // how it is to be seen; nil: as any text
 }
 
 // Sheet is how one kind of thing is printed.
@@ -78,15 +81,18 @@ func (s Sheet[T]) List(w io.Writer, f Format, items []T) error {
 }
 
 // pages prints several things that come page by page, until the first error. Names
-// are printed as they come. The other formats need all of them first: a column is
+// are printed as they come, unless they are to be sorted. The other formats need all of them first: a column is
 // as wide as its widest cell, and JSON is one list.
-func (s Sheet[T]) pages(w io.Writer, f Format, pages iter.Seq2[[]T, error]) error {
+func (s Sheet[T]) pages(w io.Writer, f Format, by string, pages iter.Seq2[[]T, error]) error {
 	var all []T
+	if _, err := s.sorted(nil, by); err != nil {
+		return err
+	}
 	for page, err := range pages {
 		if err != nil {
 			return err
 		}
-		if f != formatName {
+		if f != formatName || by != "" {
 			all = append(all, page...)
 			continue
 		}
@@ -94,14 +100,18 @@ func (s Sheet[T]) pages(w io.Writer, f Format, pages iter.Seq2[[]T, error]) erro
 			return err
 		}
 	}
-	if f == formatName {
+	if f == formatName && by == "" {
 		return nil
+	}
+	all, err := s.sorted(all, by)
+	if err != nil {
+		return err
 	}
 	return s.List(w, f, all)
 }
 
 func (s Sheet[T]) table(w io.Writer, wide bool, items []T) error {
-	var t Grid
+	t := Grid{fits: !wide}
 	var titles []string
 	for _, c := range s.Columns {
 		if c.wide && !wide {
@@ -111,50 +121,24 @@ func (s Sheet[T]) table(w io.Writer, wide bool, items []T) error {
 		t.Right = append(t.Right, c.Right)
 	}
 	t.Rows = append(t.Rows, titles)
+	t.tones = append(t.tones, nil)
 	for _, item := range items {
 		var row []string
+		var tones []terminal.Tone
 		for _, c := range s.Columns {
-			if !c.wide || wide {
-				row = append(row, OrDash(printable(c.Cell(item))))
+			if c.wide && !wide {
+				continue
 			}
+			row = append(row, OrDash(printable(c.Cell(item))))
+			tone := terminal.Plain
+			if c.tone != nil {
+				tone = c.tone(item)
+			}
+			tones = append(tones, tone)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Rows, t.tones = append(t.Rows, row), append(t.tones, tones)
 	}
 	return t.Print(w)
-}
-
-// Grid is text in columns as wide as they need to be.
-type Grid struct {
-	Rows  [][]string // the first is the head
-	Right []bool     // columns of numbers
-}
-
-// Print writes the rows in columns that align.
-func (g Grid) Print(w io.Writer) error {
-	var widths []int
-	for _, row := range g.Rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var b strings.Builder
-	for _, row := range g.Rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i < len(g.Right) && g.Right[i] {
-				line.WriteString(pad + cell + "  ")
-			} else {
-				line.WriteString(cell + pad + "  ")
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // one prints a single thing: as data, its name, or the lines of its details.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 func newQueue(s *settings) *cobra.Command {
@@ -117,7 +118,11 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 		none: "No queues. berth flavor add makes some.",
 		Columns: []Column[client.Queue]{
 			{Title: "NAME", Cell: func(q client.Queue) string { return string(q.Name) }},
-			{Title: "STATE", Cell: func(q client.Queue) string { return q.State }},
+			{
+				Title: "STATE",
+				Cell:  func(q client.Queue) string { return q.State },
+				tone:  func(q client.Queue) terminal.Tone { return toneOf(q.State) },
+			},
 			{Title: "QUEUED", Right: true, Cell: func(q client.Queue) string { return strconv.Itoa(q.Queued) }},
 			{
 				Title: "OLDEST",

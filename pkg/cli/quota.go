@@ -163,10 +163,13 @@ func quotasSheet() Sheet[client.Quota] {
 	}
 }
 
+// unlimited is the limit that is none.
+const unlimited = "unlimited"
+
 // usedOf is "2/10", or "2/unlimited".
 func usedOf(r client.QuotaResource) string {
 	if r.Limit == nil {
-		return humanSize(r.Class, r.Used) + "/unlimited"
+		return humanSize(r.Class, r.Used) + "/" + unlimited
 	}
 	return humanSize(r.Class, r.Used) + "/" + humanSize(r.Class, *r.Limit)
 }
@@ -190,7 +193,7 @@ func quotaSheet() Sheet[client.QuotaResource] {
 			},
 			{Title: "LIMIT", Right: true, Cell: func(r client.QuotaResource) string {
 				if r.Limit == nil {
-					return "unlimited"
+					return unlimited
 				}
 				return humanSize(r.Class, *r.Limit)
 			}},

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/terminal"
+)
+
+// Grid is text in columns as wide as they need to be.
+type Grid struct {
+	Rows  [][]string // the first is the head
+	Right []bool     // columns of numbers
+
+	tones [][]terminal.Tone // of the cells, where there are any
+	fits  bool              // on a terminal that is too narrow the last column is cut
+}
+
+// leastCell is how narrow the last column may become: what is left of it says something still.
+const leastCell = 12
+
+// Print writes the rows in columns that align.
+func (g Grid) Print(w io.Writer) error {
+	screen := terminal.Of(w)
+	widths := g.widths()
+	if last := len(widths) - 1; g.fits && screen.Width > 0 && last > 0 {
+		before := 0
+		for _, width := range widths[:last] {
+			before += width + len(gap)
+		}
+		widths[last] = min(widths[last], max(screen.Width-before, leastCell))
+	}
+	var b strings.Builder
+	for n, row := range g.Rows {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = terminal.Cut(cell, widths[i])
+			pad := strings.Repeat(" ", widths[i]-terminal.Width(cell))
+			cell = screen.Paint(cell, g.tone(n, i))
+			if i < len(g.Right) && g.Right[i] {
+				line.WriteString(pad + cell + gap)
+			} else {
+				line.WriteString(cell + pad + gap)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const gap = "  "
+
+func (g Grid) widths() (widths []int) {
+	for _, row := range g.Rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], terminal.Width(cell))
+		}
+	}
+	return widths
+}
+
+func (g Grid) tone(row, column int) terminal.Tone {
+	if row < len(g.tones) && column < len(g.tones[row]) {
+		return g.tones[row][column]
+	}
+	return terminal.Plain
+}
