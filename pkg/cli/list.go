@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ func newList(s *settings) *cobra.Command {
 	var states []string
 	var f client.Filter
 	var host, queue, flavor, by string
+	var everybody bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -42,11 +44,23 @@ func newList(s *settings) *cobra.Command {
 			if out == formatName && by == "" {
 				f.Fields = []string{"id"}
 			}
-			items, err := c.Instances(cmd.Context(), f)
+			ask := c.Instances
+			if everybody {
+				if f.Fields != nil {
+					f.Fields = append(f.Fields, "accepted_at")
+				}
+				ask = func(ctx context.Context, f client.Filter) ([]client.Instance, error) { return ofAll(ctx, c, f) }
+			}
+			items, err := ask(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
 			sheet := instanceSheet(time.Now())
+			if everybody {
+				sheet.Columns = slices.Insert(sheet.Columns, 0, Column[client.Instance]{
+					Title: "PROJECT", Cell: func(i client.Instance) string { return string(i.Project) },
+				})
+			}
 			if items, err = sheet.sorted(items, by); err != nil {
 				return err
 			}
@@ -61,12 +75,36 @@ func newList(s *settings) *cobra.Command {
 		"only these states: accepted, queued, starting, active, deleting, deleted, error, unknown",
 	)
 	flags.BoolVarP(&f.All, "all", "a", false, "deleted ones too")
+	flags.BoolVarP(&everybody, "all-projects", "A", false, "of all projects that you may read")
 	flags.StringVar(&f.Name, "name", "", "only this name")
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
 	sortFlag(cmd, &by)
 	return cmd
+}
+
+// ofAll lists the instances of all projects that the caller may read, oldest first. Projects are asked one after the
+// other: what changes meanwhile may show or not.
+func ofAll(ctx context.Context, c *client.Client, f client.Filter) ([]client.Instance, error) {
+	projects, err := c.Quotas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []client.Instance{}
+	for _, q := range projects {
+		if q.Project == compute.DefaultQuota {
+			continue
+		}
+		f.Project = q.Project
+		some, err := c.Instances(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b client.Instance) int { return a.AcceptedAt.Compare(b.AcceptedAt) })
+	return all, nil
 }
 
 // instanceSheet is how instances are listed.

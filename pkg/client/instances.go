@@ -122,15 +122,16 @@ func (c *Client) Console(ctx context.Context, id compute.InstanceID, offset int6
 
 // Filter says which instances to list. All that is set must apply.
 type Filter struct {
-	States []compute.State // empty: all but deleted
-	All    bool            // deleted ones too
-	Name   string          // exactly
-	Host   compute.HostID
-	Queue  compute.QueueName
-	Flavor compute.FlavorName
-	IDs    []compute.InstanceID
-	Ref    string   // what a person typed: an id, else a name, else the beginning of either
-	Fields []string // of each instance, by their names in JSON; the id always comes; empty: all
+	Project compute.Project // empty: the client's
+	States  []compute.State // empty: all but deleted
+	All     bool            // deleted ones too
+	Name    string          // exactly
+	Host    compute.HostID
+	Queue   compute.QueueName
+	Flavor  compute.FlavorName
+	IDs     []compute.InstanceID
+	Ref     string   // what a person typed: an id, else a name, else the beginning of either
+	Fields  []string // of each instance, by their names in JSON; the id always comes; empty: all
 }
 
 // maxIDs is how many ids one request names; it keeps the address short.
@@ -200,6 +201,9 @@ func pages[T any](ctx context.Context, c *Client, query url.Values, list ...stri
 }
 
 func (f Filter) query(q url.Values) url.Values {
+	if f.Project != "" {
+		q.Set("project", string(f.Project))
+	}
 	for _, s := range f.States {
 		q.Add("state", s.String())
 	}
