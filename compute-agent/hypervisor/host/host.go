@@ -5,6 +5,8 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -46,7 +48,8 @@ func bytesOf(blocks uint64, size int64) int64 {
 	return endless
 }
 
-// Processes lists the QEMU processes of the host that this user may see.
+// Processes lists the QEMU processes of the host that this user may see. If one cannot be read for another reason than
+// that it is gone, there is no list: a machine that is left out of one is taken for dead.
 func (h Host) Processes() ([]Process, error) {
 	entries, err := os.ReadDir(h.Proc)
 	if err != nil {
@@ -54,10 +57,16 @@ func (h Host) Processes() ([]Process, error) {
 	}
 	var all []Process
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if p, ok := h.Inspect(pid); ok {
-				all = append(all, p)
-			}
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		p, ok, err := h.inspect(pid)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, p)
 		}
 	}
 	return all, nil
@@ -65,17 +74,30 @@ func (h Host) Processes() ([]Process, error) {
 
 // Inspect reads one process; false if it is none of QEMU, or is no more.
 func (h Host) Inspect(pid int) (Process, bool) {
+	p, ok, err := h.inspect(pid)
+	return p, ok && err == nil
+}
+
+func (h Host) inspect(pid int) (Process, bool, error) {
+	var failed error
 	read := func(name string) []byte {
-		b, _ := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))
+		b, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, fs.ErrPermission) {
+			failed = errors.Join(failed, err)
+		}
 		return b
 	}
 	p := Process{PID: pid, Args: splitArgs(read("cmdline"))}
 	if !isQEMU(p.Args) {
-		return p, false
+		return p, false, failed
+	}
+	stat := read("stat")
+	if failed != nil || len(stat) == 0 {
+		return p, false, failed
 	}
 	var err error
-	p.Start, err = startTime(read("stat"))
-	return p, err == nil
+	p.Start, err = startTime(stat)
+	return p, err == nil, err
 }
 
 // BootID changes with each start of the host.

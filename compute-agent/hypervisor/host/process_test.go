@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,32 @@ func TestTraits(t *testing.T) {
 		if diff := cmp.Diff(want, h.Traits(accel)); diff != "" {
 			t.Errorf("%s: %s", accel, diff)
 		}
+	}
+}
+
+// A process that is gone is left out; one that cannot be read, as where this process has no descriptor left, is not
+// taken for gone.
+func TestProcessesThatCannotBeRead(t *testing.T) {
+	h := Host{Proc: t.TempDir()}
+	put := func(name, text string) {
+		file := filepath.Join(h.Proc, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("7/cmdline", "qemu-system-x86_64\x00-S\x00")
+	put("7/stat", "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0")
+	put("8/cmdline", "qemu-system-x86_64\x00")
+	put("9/comm", "gone")
+	want := []Process{{PID: 7, Start: 4711, Args: []string{"qemu-system-x86_64", "-S"}}}
+	if list, err := h.Processes(); err != nil || !cmp.Equal(list, want) {
+		t.Errorf("there are %+v, %v", list, err)
+	}
+	if err := os.Mkdir(filepath.Join(h.Proc, "9/cmdline"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := h.Processes(); err == nil {
+		t.Errorf("one cannot be read, and the list is %+v", list)
 	}
 }
 

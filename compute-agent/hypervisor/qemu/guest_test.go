@@ -127,6 +127,23 @@ func TestMachineOutlivesItsAgent(t *testing.T) {
 	}
 }
 
+// fate says what became of a machine that does not run though it was started: what QEMU, its guest and the kernel say,
+// and in the last line what the driver and /proc do.
+func (b *bench) fate(d *Driver, m hypervisor.Machine) string {
+	read := func(file string) string { return string(end(file, 2000)) }
+	kernel, _ := exec.Command("sh", "-c", "dmesg | tail -n 3").CombinedOutput()
+	r, _, err := d.load(m.Instance)
+	state := read(fmt.Sprintf("/proc/%d/status", r.PID))
+	if i := strings.Index(state, "Umask"); i > 0 {
+		state = state[:i]
+	}
+	again := judge(r, d.find(b.t.Context(), m.Instance, b.processes()))
+	return fmt.Sprintf("the kernel says: %s\nits QEMU says %q\nits console has %q\n"+
+		"its record is %+v, %v\n/proc has of it %q, and a second look finds %+v\n%s does not run: %+v", kernel,
+		read(filepath.Join(d.dir(m.Instance), logFile)), read(filepath.Join(d.dir(m.Instance), console.File)),
+		r, err, state, again, m.Instance, m.Verdict)
+}
+
 // Each machine runs as a user of its own, which may read only its own files, from its first start to its last.
 func TestEachMachineHasAUser(t *testing.T) {
 	t.Parallel()
@@ -163,9 +180,7 @@ func TestEachMachineHasAUser(t *testing.T) {
 	b.ok(err)
 	for _, m := range list {
 		if m.Power != compute.PowerRunning {
-			said, _ := os.ReadFile(filepath.Join(d.dir(m.Instance), logFile))
-			kernel, _ := exec.Command("sh", "-c", "dmesg | tail -n 20").CombinedOutput()
-			t.Fatalf("%s does not run: %+v; its QEMU says %q\nthe kernel says: %s", m.Instance, m, said, kernel)
+			t.Fatal(b.fate(d, m))
 		}
 	}
 	users := map[string]bool{}
