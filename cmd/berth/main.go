@@ -32,7 +32,7 @@ func whole() *cobra.Command {
 	root := cli.NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
 		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
-		newDevCommand(), newDoctor(), newVerify(), newAudit(), newRejected(), newACL(), cli.NewVersion(), cli.NewManual())
+		newDevCommand(), newTop(), newDoctor(), newVerify(), newAudit(), newRejected(), newACL(), cli.NewVersion(), cli.NewManual())
 	addTo(root, "token", newTokenBootstrap())
 	addTo(root, "host", newEnroll())
 	publisher := cli.Group("publisher", "What writes requests to Kafka: API nodes and other programs")

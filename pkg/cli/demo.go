@@ -140,7 +140,7 @@ func (d *demo) offer(ctx context.Context) error {
 			"  flavor     %-9s %-30s +%s\n",
 			f.Name,
 			humanResources(f.Resources),
-			plural(change.Added, "queue"),
+			Plural(change.Added, "queue"),
 		)
 	}
 	for _, q := range demoQuotas() {

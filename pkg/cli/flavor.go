@@ -185,10 +185,10 @@ func (w *queueWaiting) change(
 func effect(c client.Change) string {
 	var parts []string
 	if c.Added > 0 {
-		parts = append(parts, "makes "+plural(c.Added, "queue"))
+		parts = append(parts, "makes "+Plural(c.Added, "queue"))
 	}
 	if c.Removed > 0 {
-		parts = append(parts, "closes "+plural(c.Removed, "queue"))
+		parts = append(parts, "closes "+Plural(c.Removed, "queue"))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "changes no queue")
@@ -200,7 +200,8 @@ func effect(c client.Change) string {
 	return strings.Join(parts, ", ") + "; " + all
 }
 
-func plural(n int, what string) string {
+// Plural is "1 queue" or "2 queues".
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -226,12 +227,12 @@ func (w *queueWaiting) queues(
 				wanted, open, failed = wanted+f.Queues.Wanted, open+f.Queues.Open, failed+f.Queues.Failed
 			}
 		}
-		seen := fmt.Sprintf("%d of %s open", open, plural(wanted, "queue"))
+		seen := fmt.Sprintf("%d of %s open", open, Plural(wanted, "queue"))
 		live.show(waitStatus{seen, seen})
 		if failed > 0 {
 			return false, seen, &compute.Error{
 				Kind:    compute.KindInternal,
-				Message: plural(failed, "queue") + " cannot be made",
+				Message: Plural(failed, "queue") + " cannot be made",
 				Remedy:  "berth queue list -o wide shows why",
 			}
 		}

@@ -34,8 +34,8 @@ func FuzzSizes(f *testing.F) {
 			if n < 0 || n > compute.MaxAmount {
 				t.Fatalf("%q is %d", text, n)
 			}
-			if again, err := parse("size", humanSize(class, n)); err != nil || again != n {
-				t.Fatalf("%q is %d, said as %s, and then %d, %v", text, n, humanSize(class, n), again, err)
+			if again, err := parse("size", HumanSize(class, n)); err != nil || again != n {
+				t.Fatalf("%q is %d, said as %s, and then %d, %v", text, n, HumanSize(class, n), again, err)
 			}
 		}
 	})

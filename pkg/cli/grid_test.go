@@ -24,7 +24,7 @@ func cells() Sheet[cell] {
 	}
 	s := Sheet[cell]{Columns: []Column[cell]{column("NAME", 0, false), column("MEMORY FREE", 1, true),
 		column("WHY", 2, false)}}
-	s.Columns[0].tone = func(c cell) terminal.Tone { return toneOf(c[0]) }
+	s.Columns[0].tone = func(c cell) terminal.Tone { return ToneOf(c[0]) }
 	return s
 }
 

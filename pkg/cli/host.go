@@ -138,7 +138,7 @@ func hostSheet() Sheet[client.Host] {
 			{
 				Title: "STATE",
 				Cell:  func(h client.Host) string { return h.State },
-				tone:  func(h client.Host) terminal.Tone { return toneOf(h.State) },
+				tone:  func(h client.Host) terminal.Tone { return ToneOf(h.State) },
 			},
 			{Title: "VCPUS FREE", Right: true, Cell: ofTotal(compute.VCPU)},
 			{Title: "MEMORY FREE", Right: true, Cell: ofTotal(compute.MemoryMB)},
@@ -148,9 +148,9 @@ func hostSheet() Sheet[client.Host] {
 			{
 				Title: "WAITS ON",
 				Right: true,
-				Cell:  func(h client.Host) string { return plural(len(h.Waiting), "queue") },
+				Cell:  func(h client.Host) string { return Plural(len(h.Waiting), "queue") },
 			},
-			{Title: "HEARD", Right: true, Cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
+			{Title: "HEARD", Right: true, Cell: func(h client.Host) string { return Short(time.Duration(h.HeardFor)) }},
 			{
 				Title: "MACHINES",
 				wide:  true,
@@ -189,7 +189,7 @@ func yesNo(is bool) string {
 // ofTotal is "3/8": what is free of what there is.
 func ofTotal(class compute.ResourceClass) func(client.Host) string {
 	return func(h client.Host) string {
-		return strings.Join([]string{humanSize(class, h.Free[class]), humanSize(class, h.Totals[class])}, "/")
+		return strings.Join([]string{HumanSize(class, h.Free[class]), HumanSize(class, h.Totals[class])}, "/")
 	}
 }
 
@@ -203,7 +203,7 @@ func hostDetails(h client.Host) []detail {
 		{"Instances", ByState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
-		{"Heard", short(time.Duration(h.HeardFor)) + " ago"}, {"Signs", yesNo(h.Signed)},
+		{"Heard", Short(time.Duration(h.HeardFor)) + " ago"}, {"Signs", yesNo(h.Signed)},
 		{"Warnings", strings.Join(h.Warnings, "\n")},
 	}
 }

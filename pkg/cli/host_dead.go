@@ -110,7 +110,7 @@ func fateOf(dead client.HostDead) string {
 	if dead.Total() == 0 {
 		return "it had nothing"
 	}
-	had := plural(dead.Total(), "instance") + " (" + ByState(dead.Instances) + ")"
+	had := Plural(dead.Total(), "instance") + " (" + ByState(dead.Instances) + ")"
 	var parts []string
 	for _, f := range []compute.Fate{compute.FateRebuilt, compute.FateWaits, compute.FateEnded, compute.FateDeleted} {
 		if n := dead.Becomes[string(f)]; n > 0 {
@@ -131,7 +131,7 @@ func (d *death) left(ctx context.Context, c *client.Client, live *liveLine, dead
 		if err != nil {
 			return false, "", err
 		}
-		seen := plural(n, "instance") + " left on host " + string(dead.Host)
+		seen := Plural(n, "instance") + " left on host " + string(dead.Host)
 		live.show(waitStatus{line: seen, news: seen})
 		return n == 0, seen, nil
 	})

@@ -190,10 +190,10 @@ func because(h client.Host) string {
 func left(h client.Host) string {
 	var parts []string
 	if h.Machines > 0 {
-		parts = append(parts, plural(int(h.Machines), "machine"))
+		parts = append(parts, Plural(int(h.Machines), "machine"))
 	}
 	if h.Building > 0 {
-		parts = append(parts, plural(int(h.Building), "build"))
+		parts = append(parts, Plural(int(h.Building), "build"))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -205,7 +205,7 @@ func untilDeadline(h client.Host, now time.Time) string {
 	case h.Deadline.IsZero() || left(h) == "":
 		return ""
 	case now.Before(h.Deadline):
-		return ", deadline in " + short(h.Deadline.Sub(now))
+		return ", deadline in " + Short(h.Deadline.Sub(now))
 	}
 	return ", deadline passed " + age(h.Deadline, now) + " ago"
 }

@@ -116,7 +116,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "ID", Cell: func(i client.Instance) string { return shortID(i.ID) }},
 			{Title: "FULL ID", wide: true, Cell: func(i client.Instance) string { return string(i.ID) }},
 			{Title: "NAME", Cell: func(i client.Instance) string { return i.Name }},
-			{Title: "STATE", Cell: doing, tone: func(i client.Instance) terminal.Tone { return toneOf(doing(i)) }},
+			{Title: "STATE", Cell: doing, tone: func(i client.Instance) terminal.Tone { return ToneOf(doing(i)) }},
 			{
 				Title: "FLAVOR",
 				Cell:  func(i client.Instance) string { return kind(i.Flavor, i.With) },
@@ -139,7 +139,7 @@ func attempt(i client.Instance) string {
 	if i.Attempt == 0 {
 		return ""
 	}
-	return humanSize("", int64(i.Attempt)) + "/" + humanSize("", int64(i.Attempts))
+	return HumanSize("", int64(i.Attempt)) + "/" + HumanSize("", int64(i.Attempts))
 }
 
 // why is what keeps an instance from running, in plain words.
@@ -167,8 +167,8 @@ func doing(i client.Instance) string {
 	return string(i.State)
 }
 
-// toneOf is how the state of something is to be seen.
-func toneOf(state string) terminal.Tone {
+// ToneOf is how the state of something is to be seen.
+func ToneOf(state string) terminal.Tone {
 	switch word, _, _ := strings.Cut(state, ","); word {
 	case "active", "enabled", "open":
 		if word != state { // it is there, and does not run

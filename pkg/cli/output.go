@@ -224,11 +224,11 @@ func age(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return short(now.Sub(t))
+	return Short(now.Sub(t))
 }
 
-// short is a duration in its largest unit.
-func short(d time.Duration) string {
+// Short is a duration in its largest unit.
+func Short(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"

@@ -121,7 +121,7 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 			{
 				Title: "STATE",
 				Cell:  func(q client.Queue) string { return q.State },
-				tone:  func(q client.Queue) terminal.Tone { return toneOf(q.State) },
+				tone:  func(q client.Queue) terminal.Tone { return ToneOf(q.State) },
 			},
 			{Title: "QUEUED", Right: true, Cell: func(q client.Queue) string { return strconv.Itoa(q.Queued) }},
 			{
@@ -156,7 +156,7 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 		{"Name", string(q.Name)}, {"State", q.State}, {"Error", q.Error},
 		{"Flavor", string(q.Flavor)}, {"With", choices(q.With)}, {"Needs", humanResources(q.Resources)},
 		{"Requires", joined(q.Required)}, {"Forbids", joined(q.Forbidden)},
-		{"Queued", plural(q.Queued, "instance")}, {"Group", q.Group},
+		{"Queued", Plural(q.Queued, "instance")}, {"Group", q.Group},
 	}
 	if h := q.Hosts; h != nil {
 		details = append(details, detail{"Hosts", fmt.Sprintf("%d: %s", h.Total, h.Compute())})

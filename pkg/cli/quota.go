@@ -169,9 +169,9 @@ const unlimited = "unlimited"
 // usedOf is "2/10", or "2/unlimited".
 func usedOf(r client.QuotaResource) string {
 	if r.Limit == nil {
-		return humanSize(r.Class, r.Used) + "/" + unlimited
+		return HumanSize(r.Class, r.Used) + "/" + unlimited
 	}
-	return humanSize(r.Class, r.Used) + "/" + humanSize(r.Class, *r.Limit)
+	return HumanSize(r.Class, r.Used) + "/" + HumanSize(r.Class, *r.Limit)
 }
 
 func printQuota(w io.Writer, f Format, q client.Quota) error {
@@ -189,19 +189,19 @@ func quotaSheet() Sheet[client.QuotaResource] {
 			{
 				Title: "USED",
 				Right: true,
-				Cell:  func(r client.QuotaResource) string { return humanSize(r.Class, r.Used) },
+				Cell:  func(r client.QuotaResource) string { return HumanSize(r.Class, r.Used) },
 			},
 			{Title: "LIMIT", Right: true, Cell: func(r client.QuotaResource) string {
 				if r.Limit == nil {
 					return unlimited
 				}
-				return humanSize(r.Class, *r.Limit)
+				return HumanSize(r.Class, *r.Limit)
 			}},
 			{Title: "LEFT", Right: true, Cell: func(r client.QuotaResource) string {
 				if r.Limit == nil {
 					return ""
 				}
-				return humanSize(r.Class, max(0, *r.Limit-r.Used))
+				return HumanSize(r.Class, max(0, *r.Limit-r.Used))
 			}},
 			{Title: "FROM", Cell: func(r client.QuotaResource) string {
 				if r.From == "none" {

@@ -50,11 +50,11 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		if t.IsZero() {
 			return ""
 		}
-		return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), short(now.Sub(t)))
+		return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), Short(now.Sub(t)))
 	}
 	deadline := ""
 	if i.State == "queued" && !i.Deadline.IsZero() {
-		deadline = "in " + short(i.Deadline.Sub(now))
+		deadline = "in " + Short(i.Deadline.Sub(now))
 	}
 	asked, answered := "", ""
 	if c := i.Command; c != nil {
@@ -126,7 +126,7 @@ func explanation(e client.Explanation, now time.Time) []detail {
 	}
 	if p := e.Place; p != nil && p.Depth > 0 {
 		out = append(out, detail{"In line", fmt.Sprintf("%d of %d in queue %s, the first since %s",
-			p.Position+1, p.Depth, e.Queue, short(now.Sub(p.Oldest)))})
+			p.Position+1, p.Depth, e.Queue, Short(now.Sub(p.Oldest)))})
 	}
 	if e.Hosts != nil {
 		out = append(out, standings(*e.Hosts)...)
@@ -135,7 +135,7 @@ func explanation(e client.Explanation, now time.Time) []detail {
 	for _, n := range e.Next {
 		when := ""
 		if !n.At.IsZero() {
-			when = "in " + short(n.At.Sub(now)) + ": "
+			when = "in " + Short(n.At.Sub(now)) + ": "
 		}
 		next = append(next, when+n.What)
 	}
@@ -202,7 +202,7 @@ func placement(p client.Placement, now time.Time) []detail {
 	out := []detail{{"Starts now", starts}, {"Why", p.Summary}, {"Uses", humanResources(p.Resources)}}
 	if l := p.Place; l != nil && l.Depth > 0 {
 		out = append(out, detail{"In line", fmt.Sprintf("behind %d in queue %s, the first since %s",
-			l.Position, p.Queue, short(now.Sub(l.Oldest)))})
+			l.Position, p.Queue, Short(now.Sub(l.Oldest)))})
 	}
 	out = append(out, standings(p.Hosts)...)
 	return append(out, detail{"You can", strings.Join(p.YouCan, "\n")},

@@ -130,7 +130,7 @@ func tokenSheet(now time.Time) Sheet[client.Token] {
 				case t.ExpiresAt.IsZero():
 					return neverExpires
 				}
-				return "in " + short(t.ExpiresAt.Sub(now))
+				return "in " + Short(t.ExpiresAt.Sub(now))
 			}},
 			{Title: "AGE", Cell: func(t client.Token) string { return age(t.CreatedAt, now) }},
 			{Title: "BY", Cell: func(t client.Token) string { return t.CreatedBy }, wide: true},

@@ -95,8 +95,8 @@ func ParsePairs[K, V ~string](field string, texts []string) (map[K]V, error) {
 	return out, nil
 }
 
-// humanSize says an amount of a class as a person would.
-func humanSize(class compute.ResourceClass, n int64) string {
+// HumanSize says an amount of a class as a person would.
+func HumanSize(class compute.ResourceClass, n int64) string {
 	switch class {
 	case compute.MemoryMB:
 		return InUnits(n)

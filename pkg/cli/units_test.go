@@ -52,12 +52,12 @@ func TestSizes(t *testing.T) {
 func TestWhatIsShownCanBeTyped(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.Int64Range(0, compute.MaxAmount).Draw(rt, "n")
-		if got, err := ParseMemory("memory", humanSize(compute.MemoryMB, n)); got != n || err != nil {
-			rt.Fatalf("%d is shown as %s, read as %d, %v", n, humanSize(compute.MemoryMB, n), got, err)
+		if got, err := ParseMemory("memory", HumanSize(compute.MemoryMB, n)); got != n || err != nil {
+			rt.Fatalf("%d is shown as %s, read as %d, %v", n, HumanSize(compute.MemoryMB, n), got, err)
 		}
 		disk := n >> 10
-		if got, err := parseDisk("disk", humanSize(compute.DiskGB, disk)); got != disk || err != nil {
-			rt.Fatalf("%d is shown as %s, read as %d, %v", disk, humanSize(compute.DiskGB, disk), got, err)
+		if got, err := parseDisk("disk", HumanSize(compute.DiskGB, disk)); got != disk || err != nil {
+			rt.Fatalf("%d is shown as %s, read as %d, %v", disk, HumanSize(compute.DiskGB, disk), got, err)
 		}
 	})
 }

@@ -185,7 +185,7 @@ func (c *cause) text(now time.Time, ages bool) string {
 		parts = append(parts, "oldest "+age(c.oldest, now))
 	}
 	if ages && c.retry.After(now) {
-		parts = append(parts, "next attempt in "+short(c.retry.Sub(now)))
+		parts = append(parts, "next attempt in "+Short(c.retry.Sub(now)))
 	}
 	text := strings.Join(parts, ", ")
 	if c.what == string(compute.WaitingForCapacity) { // nothing comes between the code and its numbers
