@@ -98,9 +98,9 @@ func (p page) top() []string {
 
 const gap = "   "
 
-// used is "vCPU ████░░░░ 4/8".
+// used is "vCPU ███░░ 4/8".
 func used(name string, class compute.ResourceClass, all, free compute.Resources) string {
-	const wide = 8
+	const wide = 5
 	of, taken := all[class], all[class]-free[class]
 	if of <= 0 {
 		return ""

@@ -54,7 +54,7 @@ func TestQueuesAtEightyColumns(t *testing.T) {
 		"Hosts      1 draining, 1 enabled, 1 silent",
 		"Instances  8 active",
 		"Waiting    4 in 2 queues, the oldest since 1h",
-		"Used       vCPU ████░░░░ 8/16   memory ████░░░░ 16GiB/32GiB",
+		"Used       vCPU ███░░ 8/16   memory ███░░ 16GiB/32GiB",
 		"",
 		"QUEUES   tab: hosts   s: by age   arrows: scroll   q: quit",
 		"QUEUE                       STATE  WAITING  OLDEST  HOSTS NOW  FULL  NEVER  ROOM",
