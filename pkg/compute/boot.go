@@ -71,6 +71,14 @@ var noCapacityNames = [...]string{"wait", "fail"}
 // String is the value's name on the command line.
 func (n NoCapacity) String() string { return name(noCapacityNames[:], n, "on_no_capacity") }
 
+// NoCapacities are all of them.
+func NoCapacities() (all []NoCapacity) {
+	for n := range noCapacityNames {
+		all = append(all, NoCapacity(n))
+	}
+	return all
+}
+
 // ParseNoCapacity reads "wait" or "fail"; empty is wait.
 func ParseNoCapacity(s string) (NoCapacity, error) {
 	switch s {
@@ -119,37 +127,18 @@ func (b Boot) Check() error {
 			return err
 		}
 	}
+	for _, part := range b.sizes() {
+		if err := part.check(); err != nil {
+			return err
+		}
+	}
 	if err := checkSSHKeys(b.SSHKeys); err != nil {
 		return err
 	}
-	return b.checkSizes()
+	return b.checkRest()
 }
 
-func (b Boot) checkSizes() error {
-	metadata := 0
-	for k, v := range b.Metadata {
-		metadata += len(k) + len(v)
-	}
-	for _, limit := range []struct {
-		field     string
-		got, most int
-		unit      string
-	}{
-		{"name", len(b.Name), MaxNameLength, "bytes"},
-		{"image", len(b.Image), MaxNameLength, "bytes"},
-		{"user_data", len(b.UserData), MaxUserData, "bytes"},
-		{"sealed_user_data", len(b.Sealed), MaxSealed, "bytes"},
-		{"metadata", len(b.Metadata), MaxMetadata, "entries"},
-		{"metadata", metadata, MaxMetadataSize, "bytes"},
-		{"avoid", len(b.Avoid), MaxAvoid, "hosts"},
-		{"with", len(b.With), MaxChoices, "choices"},
-		{"attempts", int(min(b.Attempts, 1<<20)), MaxAttempts, "attempts"},
-	} {
-		if limit.got > limit.most {
-			return Invalid(limit.field, fmt.Sprintf("%d %s", limit.got, limit.unit),
-				fmt.Sprintf("give at most %d %s", limit.most, limit.unit))
-		}
-	}
+func (b Boot) checkRest() error {
 	if b.Deadline < 0 || b.Deadline > MaxDeadline {
 		return Invalid("deadline", b.Deadline.String(), "give a duration above 0 and at most "+MaxDeadline.String())
 	}

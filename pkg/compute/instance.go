@@ -96,6 +96,14 @@ func ParseState(s string) (State, error) {
 		"give one of accepted, queued, starting, active, deleting, deleted, error, unknown")
 }
 
+// States are all that an instance may be shown in.
+func States() (all []State) {
+	for s := StateQueued; int(s) < len(stateNames); s++ {
+		all = append(all, s)
+	}
+	return all
+}
+
 // Counts says whether an instance in this state uses its project's quota.
 func (s State) Counts() bool {
 	return s == StateQueued || s == StateStarting || s == StateActive || s == StateDeleting
@@ -122,6 +130,14 @@ var powerStateNames = [...]string{"unknown", "running", "stopped", "paused"}
 
 // String is the power state's name in APIs.
 func (p PowerState) String() string { return name(powerStateNames[:], p, "power state") }
+
+// PowerStates are all of them.
+func PowerStates() (all []PowerState) {
+	for p := range powerStateNames {
+		all = append(all, PowerState(p))
+	}
+	return all
+}
 
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {

@@ -18,16 +18,6 @@ const (
 // checkSSHKeys refuses what no SSH server would take: a guest that nobody can
 // enter is found out about too late.
 func checkSSHKeys(keys []string) error {
-	size := 0
-	for _, k := range keys {
-		size += len(k)
-	}
-	switch {
-	case len(keys) > MaxSSHKeys:
-		return Invalid("ssh_keys", fmt.Sprintf("%d keys", len(keys)), fmt.Sprintf("give at most %d keys", MaxSSHKeys))
-	case size > MaxSSHKeysSize:
-		return Invalid("ssh_keys", fmt.Sprintf("%d bytes", size), fmt.Sprintf("give at most %d bytes", MaxSSHKeysSize))
-	}
 	for n, k := range keys {
 		if err := checkSSHKey(n, k); err != nil {
 			return err
