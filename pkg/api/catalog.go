@@ -32,7 +32,7 @@ func (s *Server) routeCatalog(api huma.API) {
 	route(s, api, change("add-flavor", http.MethodPost, "/v1/flavors", "Add or change a flavor", flavors), s.addFlavor)
 	route(s, api, change("remove-flavor", http.MethodDelete, "/v1/flavors/{flavor}", "Remove a flavor", flavors),
 		s.removeFlavor)
-	route(s, api, get("list-capabilities", "/v1/capabilities", "List capabilities", capabilities), s.listCapabilities)
+	s.routeCapabilities(api)
 	route(s, api, get("show-capability", "/v1/capabilities/{axis}", "Show a capability", capabilities),
 		s.showCapability)
 	route(s, api,
@@ -149,18 +149,6 @@ func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*chan
 	return s.change(ctx, in.DryRun, func() (Change, error) {
 		return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun)
 	})
-}
-
-type capabilitiesOutput struct{ Body rest.Capabilities }
-
-func (s *Server) listCapabilities(_ context.Context, in *pageInput) (*capabilitiesOutput, error) {
-	axis := func(c compute.Capability) compute.AxisName { return c.Axis }
-	page, next := pageOfNames(in.Paging, s.config.Catalog.Capabilities(), axis)
-	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}, Next: next}}
-	for _, c := range page {
-		out.Body.Items = append(out.Body.Items, rest.FromCapability(c))
-	}
-	return out, nil
 }
 
 type axisInput struct {

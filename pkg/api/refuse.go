@@ -139,6 +139,9 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 		}
 	default:
 		p.Field, p.Remedy = "body", remedyFor(m.Status)
+		if m.Status == http.StatusRequestEntityTooLarge {
+			p.Message = "is too large"
+		}
 	}
 	p.Type = "urn:berth:problem:" + p.Kind
 	p.Detail = p.Compute().Error()

@@ -66,7 +66,7 @@ func (s *Server) Close() { s.unshown() }
 // version is the API's own: the first element of its paths.
 const version = "1"
 
-// maxBody bounds what is read of a request's body, in bytes. A boot may carry
+// maxBody is how large a request's body may be, in bytes. A boot may carry
 // user data and metadata, in base64 and JSON.
 const (
 	maxBody     = 64 << 10
@@ -127,9 +127,7 @@ func humaConfig(transform huma.Transformer) huma.Config {
 func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	op = s.secured(op)
 	op.Responses = problems(api)
-	if op.MaxBodyBytes == 0 {
-		op.MaxBodyBytes = maxBody
-	}
+	op.MaxBodyBytes = max(op.MaxBodyBytes, maxBody) + 1 // huma refuses as much as its bound
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		if behind := s.views.behind(); len(behind) > 0 {
 			return nil, s.refuse(op.OperationID, notCaughtUp(behind))

@@ -89,12 +89,6 @@ func FromCapability(c compute.Capability) Capability {
 	return out
 }
 
-// Capabilities is a list.
-type Capabilities struct {
-	Items []Capability `json:"items" nullable:"false"`
-	Next  string       `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
-}
-
 // Change says what a change of the catalog does, or would do, to the queues.
 type Change struct {
 	DryRun  bool `json:"dry_run"`
