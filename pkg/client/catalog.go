@@ -71,6 +71,13 @@ func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
 	return walk[Capability](ctx, c, nil, "capabilities")
 }
 
+// Valid says what is valid in a request: flavors, choices, limits, states and reasons.
+func (c *Client) Valid(ctx context.Context) (Capabilities, error) {
+	var out Capabilities
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "capabilities")
+	return out, err
+}
+
 // Quota shows what a project may have and uses; compute.DefaultQuota shows the
 // limits of all that have none of their own.
 func (c *Client) Quota(ctx context.Context, p compute.Project) (Quota, error) {

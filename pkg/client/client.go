@@ -33,6 +33,10 @@ type (
 	Console       = rest.Console
 	Flavor        = rest.FlavorView
 	Capability    = rest.Capability
+	Capabilities  = rest.Capabilities
+	Limit         = rest.Limit
+	NameRule      = rest.NameRule
+	Meaning       = rest.Meaning
 	Change        = rest.Change
 	Quota         = rest.QuotaView
 	QuotaResource = rest.QuotaResource

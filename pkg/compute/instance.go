@@ -97,11 +97,10 @@ func ParseState(s string) (State, error) {
 }
 
 // States are all that an instance may be shown in.
-func States() (all []State) {
-	for s := StateQueued; int(s) < len(stateNames); s++ {
-		all = append(all, s)
+func States() []State {
+	return []State{
+		StateAccepted, StateQueued, StateStarting, StateActive, StateDeleting, StateDeleted, StateError, StateUnknown,
 	}
-	return all
 }
 
 // Counts says whether an instance in this state uses its project's quota.

@@ -83,7 +83,7 @@ func reasons() []rest.Meaning {
 		{compute.WaitingForCapacity, "it waits in its queue for a host to take it"},
 		{compute.GroupRule, "a rule of its group forbids it"},
 		{compute.PinnedHostUnavailable, "the one host that it may run on cannot take it"},
-		{compute.BuildFailed, "an attempt to build it failed on a host, and no other attempt can help"},
+		{compute.BuildFailed, "an attempt to build it failed on a host"},
 		{compute.AttemptsExhausted, "as many attempts failed as the request allows"},
 		{compute.DeadlineExceeded, "no host took it before its deadline"},
 		{compute.Cancelled, "it was deleted before it ran"},
