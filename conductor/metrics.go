@@ -17,13 +17,13 @@ import (
 // costs nothing.
 type Metrics struct {
 	telemetry.Bundle
-	decisions       *prometheus.CounterVec
-	effects         *prometheus.CounterVec
-	rejected        *prometheus.CounterVec
-	proved          *prometheus.CounterVec
-	published       *prometheus.CounterVec
-	granted, active prometheus.Histogram
-	instances       *telemetry.Gauges
+	decisions         *prometheus.CounterVec
+	effects           *prometheus.CounterVec
+	rejected          *prometheus.CounterVec
+	proved            *prometheus.CounterVec
+	published         *prometheus.CounterVec
+	granted, active   prometheus.Histogram
+	instances, oldest *telemetry.Gauges
 
 	admitted, grants, actives, publishes prometheus.Counter // the frequent ones, found once
 }
@@ -58,6 +58,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.instances = m.Gauges("berth_conductor_instances",
 		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as "+
 			"requests are, at most 10,000 of a project.", "state")
+	m.oldest = m.Gauges("berth_conductor_oldest_grant_seconds",
+		"For how long the oldest grant of this process's partitions has no answer: its host has said neither that the "+
+			"machine runs nor that it failed. 0 if there is none.")
+	for _, topic := range []string{"requests", "reports", "instances"} {
+		m.rejected.WithLabelValues(topic) // from 0 on, so that the first one is an increase
+	}
 	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")
 	m.actives, m.publishes = m.decisions.WithLabelValues("active", ""), m.effects.WithLabelValues("publish")
 	return telemetry.Shared(r, m)
@@ -68,7 +74,11 @@ func (m *Metrics) show(c *stateCounts) (stop func()) {
 	if m == nil {
 		return func() {}
 	}
-	return m.instances.Ask(c.say)
+	all, oldest := m.instances.Ask(c.say), m.oldest.Ask(c.sayOldestGrant)
+	return func() {
+		all()
+		oldest()
+	}
 }
 
 // believed counts a report or beacon whose MAC was looked at, as soon as it was: one that is

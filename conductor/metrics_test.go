@@ -124,6 +124,13 @@ func TestMetricsOfInstances(t *testing.T) {
 	k.read(k.report(compute.ReportClaim, 0, "p0", "h1"))
 	k.read(k.report(compute.ReportClaim, 1, "p1", "h1"), k.report(compute.ReportStarted, 1, "p1", "h1"))
 	states(2, 1, 1, 0, 0, 0)
+	oldest := func(want bool) {
+		t.Helper()
+		if age, there := telemetrytest.Value(t, reg, "berth_conductor_oldest_grant_seconds"); !there || age > 0 != want {
+			t.Errorf("the oldest grant is %v s old (shown: %v); there is one: %v", age, there, want)
+		}
+	}
+	oldest(true)
 
 	part := wire.Partition("p0", partitions)
 	in := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{k.boot(9, "p0")}})
@@ -131,6 +138,7 @@ func TestMetricsOfInstances(t *testing.T) {
 		t.Fatal("nothing was decided")
 	}
 	k.c.Lose(part) // and not committed: others have it now
+	oldest(false)
 	others := 0.0
 	for i := range 4 {
 		if wire.Partition(compute.Project(fmt.Sprint("p", i)), partitions) != part {
@@ -142,10 +150,13 @@ func TestMetricsOfInstances(t *testing.T) {
 	}
 	k.gain(part, 100)
 	states(2, 1, 1, 0, 0, 0)
+	oldest(true)
 	telemetrytest.Is(t, reg, 4, "berth_conductor_decisions_total", "decision", "admitted")
 
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p2", Instance: id(2)}))
 	states(1, 1, 1, 0, 1, 0)
+	k.read(k.report(compute.ReportStarted, 0, "p0", "h1"))
+	oldest(false)
 	k.pass(admit.Defaults().KeepEnded)
 	if _, there := telemetrytest.Value(t, reg, "berth_conductor_instances", "state", "deleted"); !there {
 		t.Error("a state without instances is not shown")

@@ -4,6 +4,7 @@ package conductor
 
 import (
 	"sync"
+	"time"
 
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
@@ -102,15 +103,32 @@ func (c *Conductor) kindOf(topic string) string {
 	return "instances"
 }
 
-// stateCounts is how many instances there are in each state, as committed. It is
-// kept up by every turn, so that a reader of metrics need not walk the instances.
+// stateCounts is how many instances there are in each state, and since when those that are starting are, as
+// committed. It is kept up by every turn, so that a reader of metrics need not walk the instances.
 // A nil one counts nothing.
 type stateCounts struct {
 	mu sync.Mutex
 	of map[int32]*perState
 }
 
-type perState [compute.StateError + 1]int
+type perState struct {
+	n       [compute.StateError + 1]int
+	granted map[compute.InstanceID]time.Time // of those that are starting
+}
+
+func newPerState() *perState { return &perState{granted: map[compute.InstanceID]time.Time{}} }
+
+// move takes an instance from one state to another; StateNone stands for what is not counted.
+func (s *perState) move(was, is compute.State, inst *compute.Instance) {
+	s.n[was]--
+	s.n[is]++
+	switch compute.StateStarting {
+	case is:
+		s.granted[inst.ID] = inst.StartingAt
+	case was:
+		delete(s.granted, inst.ID)
+	}
+}
 
 func newStateCounts() *stateCounts { return &stateCounts{of: map[int32]*perState{}} }
 
@@ -119,10 +137,10 @@ func (c *stateCounts) load(p int32, l *loading) {
 	if c == nil {
 		return
 	}
-	n := &perState{}
+	n := newPerState()
 	for _, r := range l.records {
-		if s := r.inst.State; int(s) < len(n) { // others are not of this version
-			n[s]++
+		if s := r.inst.State; int(s) < len(n.n) { // others are not of this version
+			n.move(compute.StateNone, s, r.inst)
 		}
 	}
 	c.mu.Lock()
@@ -144,22 +162,34 @@ func (c *stateCounts) move(moves []move) {
 	defer c.mu.Unlock()
 	for _, m := range moves {
 		if n := c.of[m.partition]; n != nil {
-			n[m.was]--
-			n[m.is]++
+			n.move(m.was, m.is, m.inst)
 		}
 	}
 }
 
 func (c *stateCounts) say(say telemetry.Say) {
-	var all perState
+	all := newPerState()
 	c.mu.Lock()
 	for _, n := range c.of {
-		for s := range n {
-			all[s] += n[s]
+		for s := range n.n {
+			all.n[s] += n.n[s]
 		}
 	}
 	c.mu.Unlock()
 	for s := compute.StateQueued; s <= compute.StateError; s++ {
-		say(float64(all[s]), s.String())
+		say(float64(all.n[s]), s.String())
 	}
+}
+
+// sayOldestGrant says how long ago the oldest grant was made that no host has answered.
+func (c *stateCounts) sayOldestGrant(say telemetry.Say) {
+	now, age := time.Now(), 0.0
+	c.mu.Lock()
+	for _, n := range c.of {
+		for _, at := range n.granted {
+			age = max(age, seconds(at, now))
+		}
+	}
+	c.mu.Unlock()
+	say(age)
 }

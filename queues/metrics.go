@@ -62,6 +62,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.proved = m.Counters("berth_queue_manager_beacons_total",
 		"Beacons by what their MAC says: signed, unsigned (taken), or refused as Unsigned, Forged or Replayed; "+
 			"the refused ones are in the rejected topic. Of managers that have masters.", "result")
+	for _, refused := range []compute.ReasonCode{compute.Unsigned, compute.Forged, compute.Replayed} {
+		m.proved.WithLabelValues(string(refused)) // from 0 on, so that the first one is an increase
+	}
 	m.active = m.Gauges("berth_queue_manager_active",
 		"Queue managers of this process that are active: 1, or 0 while standing by.")
 	m.steps = m.Counters("berth_queue_manager_steps_total",

@@ -25,6 +25,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.entries = m.Counters("berth_api_audit_entries_total",
 		"Audit entries of this node: written, failed (of a change, may be missing), or left_out (of a refusal: there "+
 			"were too many, or Kafka did not answer).", "result")
+	for _, result := range []string{"written", "failed", "left_out"} {
+		m.entries.WithLabelValues(result) // from 0 on, so that the first one is an increase
+	}
 	return telemetry.Shared(r, m)
 }
 
