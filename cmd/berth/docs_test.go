@@ -188,6 +188,23 @@ func parsed(t *testing.T, line string) {
 	}
 }
 
+// TestCommandsOfTheRunbooks: what OPERATIONS says to type at an alert is a command.
+func TestCommandsOfTheRunbooks(t *testing.T) {
+	page, err := os.ReadFile("../../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alerts, _ := strings.Cut(string(page), "\n## Alerts\n")
+	alerts, _, _ = strings.Cut(alerts, "\n## ")
+	commands := regexp.MustCompile("`(berth\\s[^`]*)`").FindAllStringSubmatch(alerts, -1)
+	for _, m := range commands {
+		parsed(t, strings.Join(strings.Fields(m[1]), " "))
+	}
+	if len(commands) < 20 {
+		t.Errorf("only %d commands found", len(commands))
+	}
+}
+
 // TestExamplesOfTheHelp: what the help of a command shows as an example is a command.
 func TestExamplesOfTheHelp(t *testing.T) {
 	n := 0
