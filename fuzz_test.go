@@ -29,7 +29,7 @@ var fuzzed = map[string]string{
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
 	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames",
 	"pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
-	"pkg/auth.ParseToken": "FuzzParseToken",
+	"pkg/auth.ParseToken": "FuzzParseToken", "pkg/events.ParsePositions": "FuzzPositions",
 	"pkg/unpack.parse":    "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
 	"pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor",
 	"pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",

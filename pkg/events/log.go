@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Bounds of a Log. All must be positive.
+type Bounds struct {
+	Kept      int // events in memory
+	Listeners int // at once
+	OfCaller  int // of them, of one caller
+}
+
+// Log is the newest of what was read. Entries come from one goroutine, those of a partition in order; listeners may be
+// used by others at the same time.
+//
+// In each partition it is whole from its floor on: all that was written there is in memory.
+//
+//	partition 3:   ·  ·  ·  ·  ▌e  e  e  e  e  e▐
+//	                           floor            head
+//
+// The floor rises when an event has to make room, and to each record before which something is missing.
+type Log struct {
+	bounds Bounds
+
+	mu      sync.RWMutex
+	ring    []*Event // number n is at n % bounds.Kept
+	first   uint64   // number of the oldest event
+	next    uint64   // number of the next event
+	parts   []part   // by partition
+	news    chan struct{}
+	stopped bool
+	open    map[string]int // listeners, by caller
+	count   int            // of all of them
+}
+
+// part is what is known of a partition.
+type part struct {
+	floor int64
+	lost  time.Time // when the last record below the floor was written
+	head  int64     // behind the last record
+}
+
+// NewLog is an empty log of so many partitions.
+func NewLog(b Bounds, partitions int32) *Log {
+	return &Log{bounds: b, parts: make([]part, partitions), news: make(chan struct{}), open: map[string]int{}}
+}
+
+// Take appends what records say.
+func (l *Log) Take(entries []Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		if e.Partition < 0 || int(e.Partition) >= len(l.parts) {
+			continue // nobody can follow it
+		}
+		if p := &l.parts[e.Partition]; e.Missing {
+			p.floor, p.lost = e.Offset, e.Time
+		}
+		if e.Event == nil {
+			p := &l.parts[e.Partition]
+			p.floor, p.lost = e.Offset+1, e.Time
+		} else {
+			l.append(e.Event)
+		}
+		l.parts[e.Partition].head = e.Offset + 1
+	}
+	l.wake()
+}
+
+func (l *Log) append(e *Event) {
+	if len(l.ring) < l.bounds.Kept {
+		l.ring = append(l.ring, e)
+		l.next++
+		return
+	}
+	at := l.next % uint64(l.bounds.Kept)
+	old := l.ring[at]
+	if p := &l.parts[old.Partition]; old.Offset >= p.floor {
+		p.floor, p.lost = old.Offset+1, old.Time
+	}
+	l.ring[at] = e
+	l.first++
+	l.next++
+}
+
+func (l *Log) wake() {
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// Stop tells all listeners that this node stops, and refuses new ones. A second call does nothing.
+func (l *Log) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stopped {
+		l.stopped = true
+		l.wake()
+	}
+}
+
+// Listeners is how many there are.
+func (l *Log) Listeners() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.count
+}
+
+// Ahead says whether a position is behind all that was read here: this node has to catch up, or it is of another log.
+func (l *Log) Ahead(from Positions) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for p, offset := range from {
+		if p >= 0 && int(p) < len(l.parts) && offset > l.parts[p].head {
+			return true
+		}
+	}
+	return false
+}
+
+// Wish is what a listener wants to hear.
+type Wish struct {
+	Wanted     Wanted
+	Partitions []int32 // in which that is; nil: all
+	From       Positions
+	Since      time.Time // without From: all that is known since then; zero: what comes from now on
+	Caller     string
+}
+
+// Listen begins to listen; the listener must be closed. It is refused with KindUnavailable where there are as many as
+// there may be, or this node stops.
+func (l *Log) Listen(w Wish) (*Listener, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.admit(w); err != nil {
+		return nil, err
+	}
+	out := &Listener{log: l, wanted: w.Wanted, since: w.Since, caller: w.Caller, number: l.next, follow: w.Partitions}
+	if w.Partitions == nil {
+		for p := range l.parts {
+			out.follow = append(out.follow, int32(p))
+		}
+	}
+	out.at = make([]int64, len(l.parts))
+	for p := range out.at {
+		out.at[p] = notFollowed
+	}
+	if err := l.place(out, w); err != nil {
+		return nil, err
+	}
+	l.open[w.Caller]++
+	l.count++
+	return out, nil
+}
+
+// admit refuses a listener too many.
+func (l *Log) admit(w Wish) error {
+	switch {
+	case l.stopped:
+		return compute.Unavailable("listen", fmt.Errorf("this node stops"))
+	case l.count >= l.bounds.Listeners:
+		return tooMany("this node has so many listeners already", l.bounds.Listeners)
+	case l.open[w.Caller] >= l.bounds.OfCaller:
+		return tooMany("you have so many listeners at this node already", l.bounds.OfCaller)
+	}
+	return nil
+}
+
+func tooMany(message string, most int) error {
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Field: "limits.listeners", Value: fmt.Sprint(most), Message: message,
+		Remedy: "end one of them, ask another node, or try again later",
+	}
+}
+
+// place puts a new listener where it wants to begin.
+func (l *Log) place(out *Listener, w Wish) error {
+	for _, p := range out.follow {
+		part := l.parts[p]
+		from, given := w.From[p]
+		switch {
+		case w.From == nil && w.Since.IsZero():
+			out.at[p] = part.head
+			continue
+		case w.From == nil && part.lost.Before(w.Since):
+			out.at[p] = part.floor // what is missing is older
+		case w.From == nil:
+			out.at[p] = 0
+		case !given:
+			return compute.Invalid("Last-Event-ID", shortened(w.From.String()),
+				fmt.Sprintf("it says nothing of partition %d: give an id that came from a listener of the same project", p))
+		case from > part.head:
+			out.at[p], out.foreign = part.head, true
+		default:
+			out.at[p] = from
+		}
+		out.number = l.first
+	}
+	return nil
+}
