@@ -105,9 +105,10 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
-		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events",
+		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui",
 	},
 	"pkg/events":           {"pkg/compute"},
+	"pkg/ui":               {},
 	"pkg/audit":            {"pkg/compute", "pkg/auth", "pkg/wire", "pkg/telemetry", "pkg/ratelimit"},
 	"pkg/fencecommand":     {"pkg/compute"},
 	"pkg/ratelimit":        {},

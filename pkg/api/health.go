@@ -72,7 +72,7 @@ var (
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// routeDocs serves the OpenAPI document and a page that renders it.
+// routeDocs serves the OpenAPI document and a page that renders it. Who asks for / in a browser looks for the console.
 func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {
 	for path, file := range map[string]struct {
 		kind string
@@ -96,7 +96,7 @@ func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {
 		})
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "/docs", http.StatusFound)
+		http.Redirect(w, r, "/ui/", http.StatusFound)
 	})
 }
 

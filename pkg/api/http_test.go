@@ -111,7 +111,7 @@ func TestDocsNeedNoInternet(t *testing.T) {
 			t.Errorf("reaches out, or sets markup: %s", f.body)
 		}
 	}
-	if a := n.do("GET", "/", nil); a.status != 302 || a.header.Get("Location") != "/docs" {
+	if a := n.do("GET", "/", nil); a.status != 302 || a.header.Get("Location") != "/ui/" {
 		t.Errorf("/ answers %d to %s", a.status, a.header.Get("Location"))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/api/strict"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/ratelimit"
+	"github.com/berth-project/berth/pkg/ui"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -89,6 +90,7 @@ func (s *Server) routes() http.Handler {
 	s.routeExplain(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
+	mux.Handle("GET /ui/", ui.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(refuseCrossOrigin))

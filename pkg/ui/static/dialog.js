@@ -1,0 +1,41 @@
+// A question before something is done. It names what it is about.
+
+import { Component, h } from "./vendor/preact.mjs";
+import { Field, Refused } from "./views.js";
+
+// Dialog asks { title, text, verb, bad, fields, run }. run is given what was typed; when it has ended the dialog closes.
+export class Dialog extends Component {
+  constructor() {
+    super();
+    this.state = { problem: null, busy: false };
+  }
+
+  submit = async (e) => {
+    e.preventDefault();
+    const values = {};
+    for (const f of this.props.ask.fields || []) {
+      const input = e.target.elements[f.name];
+      values[f.name] = f.type === "checkbox" ? input.checked : input.value;
+    }
+    this.setState({ busy: true, problem: null });
+    try {
+      await this.props.ask.run(values);
+      this.props.close();
+    } catch (problem) {
+      this.setState({ busy: false, problem });
+    }
+  };
+
+  render({ ask, close }, { problem, busy }) {
+    return h("dialog", { ref: (d) => d && !d.open && d.showModal(), onClose: close, "aria-labelledby": "ask" },
+      h("form", { onSubmit: this.submit },
+        h("h2", { id: "ask" }, ask.title), h("p", null, ask.text),
+        (ask.fields || []).map((f) => f.type === "checkbox"
+          ? h("div", { class: "field check", key: f.name }, h("input", { type: "checkbox", id: "f-" + f.name, name: f.name }), h("label", { for: "f-" + f.name }, f.label))
+          : h(Field, { key: f.name, ...f })),
+        problem && h(Refused, { problem }),
+        h("div", { class: "actions" },
+          h("button", { type: "button", onClick: close }, "Cancel"),
+          h("button", { type: "submit", class: ask.bad ? "bad" : "main", disabled: busy }, ask.verb))));
+  }
+}

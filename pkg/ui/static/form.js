@@ -1,0 +1,65 @@
+// The boot form without its page. Pure.
+
+// empty is a form that nobody has filled in.
+export const empty = () => ({
+  name: "", flavor: "", with: {}, image: "", metadata: [], ssh_keys: "", user_data: "", attempts: "", deadline: "",
+  on_no_capacity: "", host: "", avoid: "",
+});
+
+const words = (text) => text.split(/[\s,]+/).filter(Boolean);
+
+// chosen is the choices that count: on axes that the flavor may be combined with.
+export function chosen(form, flavor) {
+  const axes = flavor?.capabilities || [];
+  return Object.fromEntries(Object.entries(form.with).filter(([axis, value]) => value && axes.includes(axis)));
+}
+
+// asked is what the API is asked before booting: what would become of it.
+export const asked = (form, flavor, project) => ({
+  project, flavor: form.flavor, host: form.host.trim(), avoid: words(form.avoid),
+  with: Object.entries(chosen(form, flavor)).map(([a, v]) => `${a}=${v}`),
+});
+
+// body is the request for one machine. What is left empty is left out.
+export function body(form, flavor, project) {
+  const out = {
+    project, name: form.name.trim(), flavor: form.flavor, with: chosen(form, flavor), image: form.image.trim(),
+    metadata: Object.fromEntries(form.metadata.filter(([k, v]) => k || v)),
+    ssh_keys: form.ssh_keys.split("\n").map((l) => l.trim()).filter(Boolean), user_data: base64(form.user_data),
+    attempts: form.attempts === "" ? undefined : Number(form.attempts), deadline: form.deadline.trim(),
+    on_no_capacity: form.on_no_capacity, host: form.host.trim(), avoid: words(form.avoid),
+  };
+  for (const [k, v] of Object.entries(out)) {
+    if (v === "" || v === undefined || (typeof v === "object" && !Object.keys(v).length)) delete out[k];
+  }
+  return out;
+}
+
+function base64(text) {
+  let bytes = "";
+  for (const b of new TextEncoder().encode(text)) bytes += String.fromCharCode(b);
+  return btoa(bytes);
+}
+
+// faults says which field each part of a problem is about, by the field's name; what is about none is under "".
+export function faults(problem, axes) {
+  const out = {};
+  const note = (field, text) => (out[place(field, axes)] ||= []).push(text);
+  const schema = (problem.errors || []).filter((e) => e.location?.includes("."));
+  for (const e of schema) note(e.location.replace(/^(body|query)\./, ""), e.message);
+  if (!schema.length) {
+    const text = [problem.field && problem.message, problem.remedy].filter(Boolean).join(": ");
+    note(problem.field || "", problem.field && text ? text : problem.detail || problem.message);
+  }
+  return out;
+}
+
+// place is the field of the form that a name of the API's is about.
+function place(name, axes) {
+  const first = name.split(/[.[]/)[0];
+  if (first === "with" && axes.includes(name.split(".")[1])) return "with." + name.split(".")[1];
+  if (axes.includes(first)) return "with." + first;
+  if (first === "duration") return "deadline";
+  if (first === "queue" || first === "capability") return "flavor";
+  return first in empty() ? first : "";
+}

@@ -1,0 +1,34 @@
+// What is shown follows what happens. A page says what brings its data; this asks again while somebody looks.
+
+const least = 2000; // milliseconds
+
+// live calls refresh now and again until stopped, never twice at a time. A node that takes long is asked less often.
+export function live(refresh) {
+  let timer, stopped = false, running = false, again = false;
+  async function run() {
+    clearTimeout(timer);
+    if (stopped || running) {
+      again = true;
+      return;
+    }
+    running = true;
+    again = false;
+    const began = performance.now();
+    await refresh();
+    running = false;
+    if (stopped) return;
+    if (again) return run();
+    if (!document.hidden) timer = setTimeout(run, Math.max(least, 4 * (performance.now() - began)));
+  }
+  const seen = () => (document.hidden ? clearTimeout(timer) : run());
+  document.addEventListener("visibilitychange", seen);
+  run();
+  return {
+    now: run,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+    },
+  };
+}

@@ -1,0 +1,145 @@
+import { Component, h } from "../vendor/preact.mjs";
+import { all, call, get } from "../api.js";
+import { asked, body, empty, faults } from "../form.js";
+import { mayChange, operates } from "../session.js";
+import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
+import { amounts, plural } from "../words.js";
+
+export const title = "Boot";
+
+export async function load(ctx) {
+  const [flavors, capabilities] = await Promise.all([all("/v1/flavors"), all("/v1/capabilities")]);
+  return { flavors: flavors.items, capabilities: capabilities.items, project: ctx.project };
+}
+
+// BootForm keeps what is typed, and asks what would become of it.
+class BootForm extends Component {
+  constructor(props) {
+    super(props);
+    this.state = { form: { ...empty(), flavor: props.data.flavors[0].name }, wrong: {}, would: null, busy: false };
+  }
+
+  componentDidMount() { this.explain(); }
+
+  componentWillUnmount() { clearTimeout(this.timer); }
+
+  componentDidUpdate(before) {
+    if (before.data !== this.props.data) this.explain(); // as often as the page reads
+  }
+
+  flavor() {
+    return this.props.data.flavors.find((f) => f.name === this.state.form.flavor);
+  }
+
+  // explain asks for what is typed; only the last answer counts.
+  async explain() {
+    const mine = this.asking = {};
+    const { form } = this.state;
+    let would, wrong = {};
+    try {
+      would = await get("/v1/explain", asked(form, this.flavor(), this.props.data.project));
+    } catch (problem) {
+      wrong = this.faults(problem);
+    }
+    if (this.asking === mine) this.setState({ would: would || null, asked: wrong });
+  }
+
+  faults(problem) {
+    return faults(problem.says || { detail: String(problem) }, this.props.data.capabilities.map((c) => c.axis));
+  }
+
+  set(change) {
+    this.setState({ form: { ...this.state.form, ...change }, wrong: {} });
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.explain(), 200);
+  }
+
+  typed = (e) => this.set({ [e.target.name]: e.target.value });
+
+  submit = async (e) => {
+    e.preventDefault();
+    this.setState({ busy: true, wrong: {} });
+    const { project } = this.props.data;
+    try {
+      const i = await call("POST", "/v1/instances", { body: body(this.state.form, this.flavor(), project) });
+      this.props.ctx.go(["instances", i.id], { project: i.project });
+    } catch (problem) {
+      this.setState({ busy: false, wrong: this.faults(problem) }, () => document.querySelector("[aria-invalid=true]")?.focus());
+    }
+  };
+
+  errors(name) {
+    return this.state.wrong[name] || this.state.asked?.[name];
+  }
+
+  field(name, label, more = {}, children) {
+    return h(Field, { name, label, value: this.state.form[name], onInput: this.typed, errors: this.errors(name), ...more }, children);
+  }
+
+  axis(c) {
+    const now = this.state.form.with[c.axis] || "";
+    const option = (value, words) => h("label", { key: value },
+      h("input", { type: "radio", name: "with-" + c.axis, value, checked: now === value, onChange: () => this.set({ with: { ...this.state.form.with, [c.axis]: value } }) }), words);
+    const wrong = this.errors("with." + c.axis);
+    return h("fieldset", { key: c.axis, class: "field" }, h("legend", null, c.axis),
+      h("div", { class: "choices" }, option("", "any"), c.values.map((v) => option(v.value, v.value))),
+      wrong && h("p", { class: "error" }, wrong.join("; ")));
+  }
+
+  metadata() {
+    const rows = this.state.form.metadata;
+    const put = (i, pair) => this.set({ metadata: rows.map((r, n) => (n === i ? pair : r)) });
+    return h("fieldset", { class: "field" }, h("legend", null, "Metadata"), rows.map(([k, v], i) => h("div", { class: "pair", key: i },
+      h("input", { "aria-label": `metadata key ${i + 1}`, value: k, onInput: (e) => put(i, [e.target.value, v]) }),
+      h("input", { "aria-label": `metadata value ${i + 1}`, value: v, onInput: (e) => put(i, [k, e.target.value]) }),
+      h("button", { type: "button", "aria-label": `leave out metadata ${i + 1}`, onClick: () => this.set({ metadata: rows.filter((_, n) => n !== i) }) }, "×"))),
+      h("button", { type: "button", onClick: () => this.set({ metadata: [...rows, ["", ""]] }) }, "Add an entry"),
+      this.errors("metadata") && h("p", { class: "error" }, this.errors("metadata").join("; ")));
+  }
+
+  render({ data }, { form, wrong, would, busy }) {
+    const flavor = this.flavor();
+    const axes = data.capabilities.filter((c) => flavor?.capabilities?.includes(c.axis));
+    const other = this.errors("");
+    return h("div", { class: "split" }, h(Card, null, h("form", { onSubmit: this.submit, novalidate: true },
+      this.field("name", "Name", { hint: "For people. It need not be the only one." }),
+      this.field("flavor", "Flavor", { hint: flavor && amounts(flavor.resources), onInput: undefined, onChange: this.typed },
+        data.flavors.map((f) => h("option", { key: f.name, value: f.name, selected: f.name === form.flavor }, f.name))),
+      axes.map((c) => this.axis(c)),
+      this.field("image", "Image", { hint: "As the hypervisor finds it; left empty, the driver's default." }),
+      this.field("ssh_keys", "SSH keys", { type: "textarea", hint: "Who may log in: one public key on each line." }),
+      h("details", { class: "field", open: ["metadata", "user_data", "attempts", "deadline", "on_no_capacity", "host", "avoid"].some((f) => wrong[f]) || undefined },
+        h("summary", null, "More"),
+        this.metadata(),
+        this.field("user_data", "User data", { type: "textarea", hint: "For its first start, as cloud-init takes it." }),
+        this.field("on_no_capacity", "If no host has room", { onInput: undefined, onChange: this.typed },
+          [["", "wait until the deadline"], ["fail", "fail after 10 s"]].map(([v, t]) => h("option", { key: v, value: v, selected: v === form.on_no_capacity }, t))),
+        this.field("deadline", "Deadline", { placeholder: "1h", hint: "How long it may wait, as in 90s, 10m or 1h30m; at most 168h." }),
+        this.field("attempts", "Attempts", { type: "number", min: 1, max: 20, placeholder: "3" }),
+        this.field("host", "Only on host", { hint: operates() ? "" : "As your instances show it." }),
+        this.field("avoid", "Never on hosts", { hint: "Several with spaces between them." })),
+      other && h(Note, { kind: "bad", role: "alert" }, other.join("; ")),
+      h("button", { class: "main", disabled: busy }, "Boot"))),
+    h("div", { class: "follow", "aria-live": "polite" }, h(Would, { would })));
+  }
+}
+
+// Would says what would become of the machine.
+const Would = ({ would }) => h(Card, { title: "What would become of it" }, !would
+  ? h("p", { class: "dim" }, "It cannot be said yet: something beside is missing or wrong.")
+  : [h("p", null, h("span", { class: "badge " + (would.starts ? "ok" : would.refused ? "bad" : "warn") },
+    would.starts ? "starts now" : would.refused ? "refused" : "waits")), h("p", { class: "says" }, would.summary),
+  h(Facts, { of: [
+    ["queue", would.queue], ["uses", amounts(would.resources)],
+    ["in line", would.place && (would.place.position ? `behind ${plural(would.place.position, "other")}` : "first")],
+    ["you can", would.you_can.length > 0 && h(List, { of: would.you_can })],
+    ["operators can", !would.starts && would.operators_can?.length > 0 && h(List, { of: would.operators_can })],
+  ] }), h("h3", null, "What the hosts are to it"), h(Standings, { hosts: would.hosts })]);
+
+export const view = (data, ctx) => [
+  h(Head, { title: "Boot a machine", sub: `in project ${data.project}` }),
+  !mayChange(data.project) ? h(Note, { kind: "warn" }, `Booting is for members of project ${data.project}, and your token has no such role.`)
+    : !data.flavors.length ? h(Card, null, h(Empty, { title: "There are no flavors yet" }, "An admin offers one first: ",
+      h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB")))
+      : h(BootForm, { data, ctx, key: data.project }),
+];

@@ -1,0 +1,75 @@
+import { h } from "../vendor/preact.mjs";
+import { all, get, text } from "../api.js";
+import { counter, noted, perSecond, rated } from "../rate.js";
+import { to } from "../route.js";
+import { operates } from "../session.js";
+import { byState, troubles, waiting } from "../trouble.js";
+import { Bar, Card, Empty, Head, Note, Table, Tile, Time } from "../views.js";
+import { kind, number, plural, since } from "../words.js";
+
+export const title = "Overview";
+
+let boots = []; // samples of this node's counter
+
+// metrics are this node's numbers. Nodes may keep them from whoever is no operator, or show none.
+async function metrics() {
+  try {
+    const page = await text("/metrics");
+    boots = noted(boots, counter(page, "berth_api_boots_total", 'boot="new"'), performance.now());
+    return { counted: true, silent: counter(page, "berth_api_kafka_silent_seconds") || 0 };
+  } catch {
+    boots = [];
+    return { counted: false, silent: 0 };
+  }
+}
+
+export async function load() {
+  const [queues, hosts, ready, node] = await Promise.all([
+    all("/v1/queues"), operates() ? all("/v1/hosts") : null, get("/readyz").catch(() => ({})),
+    operates() ? metrics() : { counted: false, silent: 0 },
+  ]);
+  return { queues, hosts, ready, node };
+}
+
+export function view({ queues, hosts, ready, node }) {
+  const waits = waiting(queues.items);
+  const list = hosts?.items || [];
+  const wrong = troubles({ hosts: list, queues: queues.items, ready, silent: node.silent });
+  const states = byState(list);
+  const machines = list.reduce((n, x) => n + x.machines, 0), building = list.reduce((n, x) => n + x.building, 0);
+  const beyond = queues.more || hosts?.more;
+  return [
+    h(Head, { title: "Overview" }),
+    beyond && h(Note, { kind: "warn" }, "This cell is large: only its first 2,000 queues and hosts are counted here."),
+    h("div", { class: "tiles" },
+      node.counted && h(Tile, { name: "Boots a second", value: rated(perSecond(boots)), note: "taken by this node" }),
+      h(Tile, { name: "Waiting", value: number(waits.total), note: waits.rows.length ? `in ${plural(waits.rows.length, "queue")}` : "nothing waits" }),
+      h(Tile, { name: "Oldest waits for", value: since(waits.oldest, Date.now()) || "–", note: "" }),
+      hosts && h(Tile, { name: "Machines", value: number(machines), note: building ? `${number(building)} being built` : "on hosts" }),
+      hosts && h(Tile, { name: "Hosts that offer", value: number(states[0][1]), note: `of ${number(list.length)}` })),
+    h(Card, { title: "Wrong now" }, wrong.length
+      ? h(Table, {
+        label: "what is wrong now", rows: wrong.slice(0, 50), id: (w) => w.what, columns: [
+          { name: "what", of: (w) => h("span", { class: "badge " + w.kind }, w.kind === "bad" ? "wrong" : "look") },
+          { name: "it", of: (w) => w.path ? h("a", { href: to(w.path) }, w.what) : w.what },
+          { name: "to do", of: (w) => h("span", { class: "dim" }, w.do) },
+        ],
+      })
+      : h("p", { class: "dim" }, "Nothing that this node knows of.")),
+    h("div", { class: "cards two" },
+      h(Card, { title: "Waiting, by queue" }, waits.rows.length
+        ? h(Table, {
+          label: "waiting, by queue", rows: waits.rows.slice(0, 20), id: (q) => q.name, columns: [
+            { name: "queue", of: (q) => h("a", { href: to(["queues", q.name]) }, q.name) },
+            { name: "waiting", n: true, of: (q) => number(q.queued) },
+            { name: "oldest", n: true, of: (q) => h(Time, { of: q.oldest }) },
+            { name: "room now", n: true, of: (q) => (q.capacity ? number(q.capacity.room) : "–") },
+          ],
+        })
+        : h(Empty, { title: "Nothing waits" }, queues.items.length ? ["All that was booted has a host. ", h("a", { href: to(["boot"]) }, "Boot a machine")]
+          : ["There are no queues yet. An admin offers a flavor first: ", h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB")])),
+      hosts && h(Card, { title: "Hosts, by state" }, list.length
+        ? h(Bar, { label: "hosts by state", parts: states.map(([s, n]) => [kind(s), s, n]) })
+        : h(Empty, { title: "No hosts yet" }, "Start an agent on a machine, and it shows up here within seconds: ", h("code", null, "berth agent")))),
+  ];
+}
