@@ -111,6 +111,7 @@ not empty by its deadline.`,
 		newQueue(&s), newCapacity(&s), newHost(&s),
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
+	completions{&s}.add(root)
 	return root
 }
 

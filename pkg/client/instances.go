@@ -156,7 +156,12 @@ func (c *Client) Instances(ctx context.Context, f Filter) ([]Instance, error) {
 }
 
 func (c *Client) filtered(ctx context.Context, f Filter) ([]Instance, error) {
-	return walk[Instance](ctx, c, f.query(c.scoped()), "instances")
+	return collect(c.InstancePages(ctx, f))
+}
+
+// InstancePages lists instances as Instances does, page by page, of at most 200 ids.
+func (c *Client) InstancePages(ctx context.Context, f Filter) iter.Seq2[[]Instance, error] {
+	return pages[Instance](ctx, c, f.query(c.scoped()), "instances")
 }
 
 // maxOnPage is the largest page that the API gives.

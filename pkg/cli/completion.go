@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// completions have a shell offer names that there are, as the API node that the command line names knows them.
+type completions struct{ s *settings }
+
+// patience is how long somebody who has pressed tab waits for names.
+const patience = 2 * time.Second
+
+// names are all of one kind that begin with what is typed, as far as that is known.
+type names func(ctx context.Context, c *client.Client, typed string) ([]string, error)
+
+// add gives every command below the names of what its use line and its flags ask for.
+func (o completions) add(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		o.add(sub)
+	}
+	if kind := argument(cmd); kind != nil && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = o.offer(kind, strings.Contains(cmd.Use, "..."))
+	}
+	for flag, kind := range map[string]names{
+		"flavor": flavorNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
+		"project": projectNames, "state": words(compute.States()),
+		"output": words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
+	} {
+		if f := cmd.LocalNonPersistentFlags().Lookup(flag); f == nil && cmd.PersistentFlags().Lookup(flag) == nil {
+			continue
+		}
+		if err := cmd.RegisterFlagCompletionFunc(flag, o.offer(kind, true)); err != nil {
+			panic(err) // the flag was found above
+		}
+	}
+}
+
+// argument is what a command takes: by its use line, and by the group that it is in.
+func argument(cmd *cobra.Command) names {
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	takes, _, _ = strings.Cut(strings.Trim(takes, "[]"), " ")
+	switch strings.TrimSuffix(takes, "...") {
+	case "NAME|ID", "NAME|ID|PREFIX":
+		return instanceNames
+	case "HOST":
+		return hostNames
+	case "AXIS":
+		return axisNames
+	case "PROJECT":
+		return projectNames
+	case "QUEUE":
+		return queueNames
+	case "NAME":
+		if cmd.Name() == "add" || cmd.Parent() == nil {
+			return nil
+		}
+		switch cmd.Parent().Name() {
+		case "flavor":
+			return flavorNames
+		case "queue":
+			return queueNames
+		}
+	}
+	return nil
+}
+
+// offer asks the API node. Whatever is wrong, nothing is offered: a prompt is no place for errors.
+func (o completions) offer(kind names, more bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && !more {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), patience)
+		defer cancel()
+		c, _, err := o.s.open()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		all, err := kind(ctx, c, typed)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, typed) })
+		slices.Sort(all)
+		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// instanceNames are one page of them: more are no help to choose from.
+func instanceNames(ctx context.Context, c *client.Client, typed string) ([]string, error) {
+	f := client.Filter{Ref: typed, Fields: []string{"id", "name", "state"}}
+	for page, err := range c.InstancePages(ctx, f) {
+		var out []string
+		for _, i := range page {
+			if string(i.State) == compute.StateDeleted.String() {
+				continue
+			}
+			if out = append(out, i.Name); !strings.HasPrefix(i.Name, typed) {
+				out = append(out, string(i.ID))
+			}
+		}
+		return out, err
+	}
+	return nil, nil
+}
+
+func flavorNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	return each(c.Flavors(ctx))(func(f client.Flavor) string { return string(f.Name) })
+}
+
+func hostNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	return each(c.Hosts(ctx))(func(h client.Host) string { return string(h.Host) })
+}
+
+func queueNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	return each(c.Queues(ctx, ""))(func(q client.Queue) string { return string(q.Name) })
+}
+
+func axisNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	return each(c.Capabilities(ctx))(func(a client.Capability) string { return string(a.Axis) })
+}
+
+func projectNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	return each(c.Quotas(ctx))(func(q client.Quota) string { return string(q.Project) })
+}
+
+// choiceNames are "gpu=a100" for every axis and value.
+func choiceNames(ctx context.Context, c *client.Client, _ string) (out []string, err error) {
+	axes, err := c.Capabilities(ctx)
+	for _, a := range axes {
+		for _, v := range a.Values {
+			out = append(out, string(a.Axis)+"="+string(v.Value))
+		}
+	}
+	return out, err
+}
+
+func each[T any](items []T, err error) func(func(T) string) ([]string, error) {
+	return func(name func(T) string) ([]string, error) {
+		var out []string
+		for _, item := range items {
+			out = append(out, name(item))
+		}
+		return out, err
+	}
+}
+
+// words are names that are always the same.
+func words[T any](all []T) names {
+	return func(context.Context, *client.Client, string) ([]string, error) {
+		return each(all, nil)(func(word T) string { return fmt.Sprint(word) })
+	}
+}
