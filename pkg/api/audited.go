@@ -19,6 +19,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
+// readsOnly is in the metadata of an operation that changes nothing though its method says so.
+const readsOnly = "reads only"
+
 // audited is the middleware that has every call of an operation written down that changes something or is refused.
 func (s *Server) audited(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
@@ -29,7 +32,7 @@ func (s *Server) audited(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	dry, _ := strconv.ParseBool(ctx.Query("dry_run")) // what is none is refused
-	changes := op.Method != http.MethodGet && !dry
+	changes := op.Method != http.MethodGet && !dry && op.Metadata[readsOnly] != true
 	within := s.config.Audit.Begin(ctx.Context(), r, id, op.OperationID, changes, op.DefaultStatus)
 	s.noteTarget(within, ctx)
 	next(huma.WithContext(ctx, within))

@@ -42,15 +42,11 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	audit.Target(ctx, "instance", req.Instance, string(req.Instance))
-	if err := s.checkProject(ctx, "boot", req.Project); err != nil {
-		return nil, err
-	}
-	if err := s.checkForeign(ctx, in, req); err != nil {
+	if err := s.checkCaller(ctx, "boot", in, req); err != nil {
 		return nil, err
 	}
 	at := instanceKey{req.Project, req.Instance}
-	own := in.Body.ID != "" || len(in.keys) > 0 // it may be known: nobody else makes the ids that we make
-	if own {
+	if in.own() {
 		done, err := s.locks.lock(ctx, at)
 		if err != nil {
 			return nil, err
@@ -64,10 +60,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 			return s.answerRepeat(ctx, k, req, in)
 		}
 	}
-	if _, others := s.views.instances.otherOwner(at); others {
-		return nil, errIDTaken(ctx, at)
-	}
-	if err := s.checkBoot(*req.Boot); err != nil {
+	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
 		return nil, err
 	}
 	written, err := s.sealBoot(req)
@@ -79,12 +72,32 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	was := asked{Request: written, origin: origin{offset: offset}}
-	if own {
+	if in.own() {
 		return s.readBack(ctx, was, req, in)
 	}
 	s.views.instances.accept([]asked{was}, nil)
 	s.metrics.accepted()
 	return s.acceptedAnswer(ctx, entry{request: written}), nil
+}
+
+// own says whether the id is the caller's, directly or by a key: it may be known, as nobody else makes the ids that we
+// make.
+func (in *bootInput) own() bool { return in.Body.ID != "" || len(in.keys) > 0 }
+
+// checkCaller refuses what this caller may not ask an operation for.
+func (s *Server) checkCaller(ctx context.Context, op string, in *bootInput, req *compute.Request) error {
+	if err := s.checkProject(ctx, op, req.Project); err != nil {
+		return err
+	}
+	return s.checkForeign(ctx, in, req)
+}
+
+// checkNew refuses a boot that would make an instance, if it cannot.
+func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) error {
+	if _, others := s.views.instances.otherOwner(at); others {
+		return errIDTaken(ctx, at)
+	}
+	return s.checkBoot(b)
 }
 
 // errIDTaken is the refusal of an id that another project has. A caller that may not see that project is

@@ -100,8 +100,16 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
 func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {
-	hosts, oldest := s.views.hosts.known(s.now)
+	hosts, oldest := s.hosts()
 	return explain.Hosts(wantedBy(i), hosts), oldest
+}
+
+// hosts are all hosts as one request sees them, and how old the oldest word is that counts.
+func (s *presenter) hosts() ([]explain.Host, time.Duration) {
+	if s.known == nil {
+		s.known, s.oldest = s.views.hosts.known(s.now)
+	}
+	return s.known, s.oldest
 }
 
 // wantedBy is the machine that an instance asks for.
@@ -189,62 +197,9 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 		}
 		boot.With[compute.AxisName(axis)] = compute.AxisValue(value)
 	}
-	asked := &bootInput{Body: boot}
-	req, err := s.request(asked)
+	k, err := s.readKind(ctx, "explain-boot", &bootInput{Body: boot}, 1)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkForeign(ctx, asked, req); err != nil {
-		return nil, err
-	}
-	if err := s.checkBoot(*req.Boot); err != nil {
-		return nil, err
-	}
-	q := s.views.queues.get(compute.NameQueue(req.Boot.Flavor, req.Boot.With))
-	if q == nil {
-		return nil, compute.NotFound("queue", string(in.Flavor), "it was removed just now")
-	}
-	return &placementOutput{Body: s.presenter(ctx).placement(&compute.Instance{
-		Project: req.Project, State: compute.StateQueued, Boot: req.Boot.WithDefaults(), Queue: q.Name,
-		Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden, Attempt: 1, QueuedAt: time.Now(),
-	}, s.overQuota(req.Project, q.Resources))}, nil
-}
-
-// overQuota says which limit of its project keeps a machine out; nil: none.
-func (s *Server) overQuota(p compute.Project, asks compute.Resources) *compute.Reason {
-	asks = asks.Plus(compute.Resources{compute.Instances: 1})
-	for _, r := range s.quotaView(p).Resources {
-		if r.Limit != nil && asks[r.Class] > 0 && r.Used+asks[r.Class] > *r.Limit {
-			return &compute.Reason{
-				Code: compute.QuotaExceeded, Resource: r.Class, Limit: *r.Limit, Used: r.Used, Asked: asks[r.Class],
-			}
-		}
-	}
-	return nil
-}
-
-// placement says what would become of an instance that is not there.
-func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Placement {
-	f := explain.Facts{Now: s.now, Instance: i, Before: true, Name: s.host, Amounts: s.names}
-	var e rest.Explanation
-	s.situate(&f, &e)
-	f.Position = f.Depth // behind all that wait
-	told := explain.Tell(f)
-	out := rest.Placement{
-		Project: i.Project, Queue: i.Queue, Resources: i.Resources, Place: e.Place, Hosts: *e.Hosts,
-		Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
-		Starts: over == nil && f.Hosts.Room > int64(f.Position),
-	}
-	if s.names {
-		out.OperatorsCan = told.Operators
-	}
-	if out.Place != nil {
-		out.Place.Position = f.Position
-	}
-	if over != nil {
-		out.Refused = rest.FromReason(over)
-		out.Summary = "it would be refused: " + out.Refused.Message + "; beyond that, " + out.Summary
-		out.YouCan = append([]string{"delete something of this project, or ask for more quota"}, out.YouCan...)
-	}
-	return out
+	return &placementOutput{Body: s.placements(ctx, []kind{k}).Kinds[0]}, nil
 }

@@ -26,12 +26,17 @@ const maxKey = 255
 // Resolve takes the key as it was sent: a key that is given and empty is a
 // mistake, not the absence of one.
 func (in *bootInput) Resolve(ctx huma.Context) []error {
+	in.keys = keysIn(ctx)
+	return nil
+}
+
+func keysIn(ctx huma.Context) (keys []string) {
 	ctx.EachHeader(func(name, value string) {
 		if strings.EqualFold(name, keyHeader) {
-			in.keys = append(in.keys, value)
+			keys = append(keys, value)
 		}
 	})
-	return nil
+	return keys
 }
 
 // keyedID is the id that the key stands for; empty without a key.
@@ -87,9 +92,18 @@ func (s *Server) findExisting(ctx context.Context, at instanceKey) (entry, bool,
 func (s *Server) answerRepeat(
 	ctx context.Context, k entry, req *compute.Request, in *bootInput,
 ) (*acceptedOutput, error) {
+	if err := s.checkRepeat(k, req, in); err != nil {
+		return nil, err
+	}
+	s.metrics.repeated()
+	return s.acceptedAnswer(ctx, k), nil
+}
+
+// checkRepeat refuses another request under the id of an instance.
+func (s *Server) checkRepeat(k entry, req *compute.Request, in *bootInput) error {
 	before, err := s.openBoot(k)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	now := *req.Boot
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
@@ -98,8 +112,7 @@ func (s *Server) answerRepeat(
 	}
 	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
-		s.metrics.repeated()
-		return s.acceptedAnswer(ctx, k), nil
+		return nil
 	}
 	field, value := "id", string(req.Instance)
 	if len(in.keys) > 0 {
@@ -108,7 +121,7 @@ func (s *Server) answerRepeat(
 	e := compute.Conflict(field, value, "was given with another request, which differs in "+strings.Join(differs, ", "),
 		"repeat that request as it was, or give a new one; GET "+location(k.key())+" shows what became of it")
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: strings.Join(differs, ", ")}
-	return nil, e
+	return e
 }
 
 // readBack answers a request under an id of the caller's own once it is written. Another

@@ -88,6 +88,7 @@ func (s *Server) routes() http.Handler {
 	s.routeTokens(api)
 	s.routeAudit(api)
 	s.routeExplain(api)
+	s.routePlacements(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.Handle("GET /ui/", ui.Handler())

@@ -25,6 +25,8 @@ type presenter struct {
 	silent map[compute.HostID]bool // as far as was asked
 
 	counted map[string]explain.Counts // likewise: of hosts, by what is wanted of them
+	known   []explain.Host            // nil: nobody has asked
+	oldest  time.Duration             // of what they said
 }
 
 // presenter shows to the caller what it may see.

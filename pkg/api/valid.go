@@ -67,6 +67,9 @@ func limits() []rest.Limit {
 	return []rest.Limit{
 		{Request: "boot", Field: keyHeader, Unit: "bytes", Most: maxKey},
 		{Request: "boot", Field: "body", Unit: "bytes", Most: maxBootBody},
+		{Request: "placements", Field: "mix", Unit: "kinds", Most: compute.MaxKinds},
+		{Request: "placements", Field: "count", Unit: "machines in all", Most: compute.MaxBoots},
+		{Request: "placements", Field: "body", Unit: "bytes", Most: maxBootBody},
 		{Request: "any other", Field: "body", Unit: "bytes", Most: maxBody},
 		capabilities.Tagged("power", reflect.TypeFor[rest.PowerWish](), "Command", "bytes"),
 		capabilities.Tagged("console", reflect.TypeFor[consoleInput](), "Limit", "bytes"),

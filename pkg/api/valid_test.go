@@ -144,16 +144,23 @@ func (n *node) probes() map[string]func(most int64) answer {
 		}
 	}
 	return map[string]func(int64) answer{
-		"boot name bytes":         boot(func(b *rest.Boot, n int64) { b.Name = atLeast(n, "") }),
-		"boot image bytes":        boot(func(b *rest.Boot, n int64) { b.Image = atLeast(n, "") }),
-		"boot user_data bytes":    boot(func(b *rest.Boot, n int64) { b.UserData = make([]byte, n) }),
-		"boot attempts attempts":  boot(func(b *rest.Boot, n int64) { b.Attempts = compute.Attempt(n) }),
-		"boot deadline seconds":   boot(func(b *rest.Boot, n int64) { b.Deadline = rest.Duration(time.Duration(n) * time.Second) }),
-		"boot ssh_keys keys":      boot(func(b *rest.Boot, n int64) { b.SSHKeys = items(n, func(int) string { return sshKey(60) }) }),
-		"boot ssh_keys bytes":     boot(func(b *rest.Boot, n int64) { b.SSHKeys = []string{sshKey(n)} }),
-		"boot metadata bytes":     boot(func(b *rest.Boot, n int64) { b.Metadata = map[string]string{"k": atLeast(n-1, "")} }),
-		"boot avoid hosts":        boot(func(b *rest.Boot, n int64) { b.Avoid = items(n, func(i int) compute.HostID { return "h2" }) }),
-		"boot body bytes":         padded("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}),
+		"boot name bytes":        boot(func(b *rest.Boot, n int64) { b.Name = atLeast(n, "") }),
+		"boot image bytes":       boot(func(b *rest.Boot, n int64) { b.Image = atLeast(n, "") }),
+		"boot user_data bytes":   boot(func(b *rest.Boot, n int64) { b.UserData = make([]byte, n) }),
+		"boot attempts attempts": boot(func(b *rest.Boot, n int64) { b.Attempts = compute.Attempt(n) }),
+		"boot deadline seconds":  boot(func(b *rest.Boot, n int64) { b.Deadline = rest.Duration(time.Duration(n) * time.Second) }),
+		"boot ssh_keys keys":     boot(func(b *rest.Boot, n int64) { b.SSHKeys = items(n, func(int) string { return sshKey(60) }) }),
+		"boot ssh_keys bytes":    boot(func(b *rest.Boot, n int64) { b.SSHKeys = []string{sshKey(n)} }),
+		"boot metadata bytes":    boot(func(b *rest.Boot, n int64) { b.Metadata = map[string]string{"k": atLeast(n-1, "")} }),
+		"boot avoid hosts":       boot(func(b *rest.Boot, n int64) { b.Avoid = items(n, func(i int) compute.HostID { return "h2" }) }),
+		"boot body bytes":        padded("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}),
+		"placements body bytes":  padded("POST", "/v1/placements", rest.Boot{Flavor: "m1.small"}),
+		"placements count machines in all": func(most int64) answer {
+			return n.do("POST", "/v1/placements", fmt.Sprintf(`{"mix":[{"flavor":"m1.small","count":%d},{"flavor":"m1.small"}]}`, most-1))
+		},
+		"placements mix kinds": func(most int64) answer {
+			return n.do("POST", "/v1/placements", `{"mix":[`+strings.TrimSuffix(strings.Repeat(`{"flavor":"m1.small"},`, int(most)), ",")+`]}`)
+		},
 		"any other body bytes":    padded("PUT", "/v1/quotas/p", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}),
 		"flavor required traits":  flavor(func(f *rest.Flavor, n int64) { f.Required = traitNames(n) }),
 		"flavor forbidden traits": flavor(func(f *rest.Flavor, n int64) { f.Forbidden = traitNames(n) }),

@@ -38,6 +38,7 @@ func Operations() map[string]Need {
 		"show-instance":    {RoleReader, Instance, ""},
 		"explain-instance": {RoleReader, Instance, "counts of hosts; their names are for operators"},
 		"explain-boot":     {RoleReader, Project, "counts of hosts; their names are for operators"},
+		"ask-placements":   {RoleReader, Body, "counts of hosts and machines; their names are for operators"},
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
 		"delete-instance":  {RoleMember, Instance, ""},
 		"stop-instance":    {RoleMember, Instance, ""},

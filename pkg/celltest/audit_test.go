@@ -145,7 +145,7 @@ func (r *rig) changing(node string) map[string][2]string {
 	all := map[string][2]string{}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
-			if method != "get" {
+			if method != "get" && op.OperationID != "ask-placements" { // which only asks
 				all[op.OperationID] = [2]string{strings.ToUpper(method), path}
 			}
 		}

@@ -21,11 +21,8 @@ import (
 // defaultWait is how long --wait waits if --timeout does not say.
 const defaultWait = 10 * time.Minute
 
-// maxCount bounds --count, and bootsAtOnce how many requests are under way.
-const (
-	maxCount    = 10_000
-	bootsAtOnce = 16
-)
+// bootsAtOnce is how many requests are under way.
+const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
@@ -34,7 +31,7 @@ type bootFlags struct {
 	count                                                      int
 	attempts                                                   uint32
 	deadline, timeout                                          time.Duration
-	wait                                                       bool
+	wait, dry                                                  bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -45,7 +42,10 @@ func newBoot(s *settings) *cobra.Command {
 		Long: `Boot machines. Returns once the requests cannot be lost; with --wait, once the
 machines run or have failed.
 
-With --count N the names are NAME-1 to NAME-N.
+With --count N the names are NAME-1 to NAME-N. With --dry-run nothing is booted:
+it says what would become of them, refuses what a boot is refused for, and exits
+with 4 if the quota keeps some out, and with 5 if they would not wait for room
+and there is none.
 
 A request whose answer is lost is repeated and still makes one machine. For the
 same in a script that may run again, give --key: the same key and the same
@@ -81,6 +81,7 @@ flags answer the machine of the first time, whatever became of it.`,
 		"",
 		"any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N",
 	)
+	flags.BoolVar(&f.dry, "dry-run", false, "boot nothing: only say what would become of them")
 	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
 	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
@@ -95,8 +96,8 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		}
 	}
 	switch {
-	case f.count < 1 || f.count > maxCount:
-		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", maxCount))
+	case f.count < 1 || f.count > compute.MaxBoots:
+		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", compute.MaxBoots))
 	case f.id != "" && f.key != "":
 		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
 	case len(f.key) > f.maxKey() || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
@@ -179,6 +180,9 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	b, err := f.boot(cmd)
 	if err != nil {
 		return err
+	}
+	if f.dry {
+		return f.dryRun(cmd, c, out, b)
 	}
 	keys := f.keys()
 	ids := f.ids(c.Project(), keys)

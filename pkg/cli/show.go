@@ -156,59 +156,6 @@ func standings(h client.Standings) []detail {
 	}
 }
 
-func newWhy(s *settings) *cobra.Command {
-	var f bootFlags
-	cmd := &cobra.Command{
-		Use:   "why --flavor FLAVOR",
-		Short: "Say what would become of a boot, without booting",
-		Long: `Say whether a machine would start now, and if not, why and what it takes: the quota, what waits before it, and
-what every host is to it, by what hosts said last. Nothing is reserved.`,
-		Example: "  berth why --flavor m1.small --with gpu=a100\n  berth why --flavor m1.small --host rack1",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			f.name, f.count, f.onNoCapacity = "it", 1, "wait"
-			b, err := f.boot(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := c.Why(cmd.Context(), b)
-			if err != nil {
-				return err
-			}
-			now := time.Now()
-			sheet := Sheet[client.Placement]{Name: func(p client.Placement) string { return string(p.Queue) }}
-			details := func(p client.Placement) []detail { return placement(p, now) }
-			return sheet.one(cmd.OutOrStdout(), out, p, details)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.flavor, "flavor", "", "size of the machine")
-	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
-	flags.StringVar(&f.host, "host", "", "there and nowhere else")
-	flags.StringArrayVar(&f.avoid, "avoid", nil, "never on this host; repeatable")
-	return cmd
-}
-
-func placement(p client.Placement, now time.Time) []detail {
-	starts := "no"
-	if p.Starts {
-		starts = "yes"
-	}
-	out := []detail{{"Starts now", starts}, {"Why", p.Summary}, {"Uses", humanResources(p.Resources)}}
-	if l := p.Place; l != nil && l.Depth > 0 {
-		out = append(out, detail{"In line", fmt.Sprintf("behind %d in queue %s, the first since %s",
-			l.Position, p.Queue, Short(now.Sub(l.Oldest)))})
-	}
-	out = append(out, standings(p.Hosts)...)
-	return append(out, detail{"You can", strings.Join(p.YouCan, "\n")},
-		detail{"Operators can", strings.Join(p.OperatorsCan, "\n")})
-}
-
 // nearest is a host that is near to taking it, in a line.
 func nearest(n client.HostStanding) string {
 	parts := []string{string(n.Host) + ": " + n.Standing}

@@ -56,6 +56,10 @@ type (
 	Explanation   = rest.Explanation
 	Failure       = rest.Failure
 	Placement     = rest.Placement
+	Placements    = rest.Placements
+	Mix           = rest.Mix
+	MixKind       = rest.MixKind
+	QuotaStep     = rest.QuotaStep
 	Capacity      = rest.Capacity
 	Standings     = rest.Standings
 	HostStanding  = rest.HostStanding

@@ -5,6 +5,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"iter"
 	"maps"
 	"net/http"
@@ -35,16 +36,19 @@ func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot
 // BootUnder is Boot under a key of the caller's own, which gives the id: KeyedID.
 func (c *Client) BootUnder(ctx context.Context, key string, b compute.Boot) (Instance, error) {
 	var out Instance
-	body := keyed{Boot: rest.FromBoot(c.project, "", b), key: key}
+	body := keyed{rest.FromBoot(c.project, "", b), key}
 	err := c.harmless(ctx, http.MethodPost, nil, body, &out, "instances")
 	return out, err
 }
 
-// keyed is a boot with its key.
+// keyed is a body about a boot, with its key.
 type keyed struct {
-	rest.Boot
-	key string
+	body any
+	key  string
 }
+
+// MarshalJSON is the body alone: the key is a header.
+func (k keyed) MarshalJSON() ([]byte, error) { return json.Marshal(k.body) }
 
 // KeyedID is the id that the API gives to a boot of this project with the header
 // Idempotency-Key: the same for the same key, for ever. Without a project it is
@@ -82,6 +86,29 @@ func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	}
 	var out Placement
 	err := c.call(ctx, http.MethodGet, query, nil, &out, "explain")
+	return out, err
+}
+
+// Placements says what would become of boots, of one kind or a mix, without booting. Each of one kind is refused for what
+// Boot is refused for.
+func (c *Client) Placements(ctx context.Context, m Mix) (Placements, error) {
+	return c.placements(ctx, m)
+}
+
+// PlacementUnder is Placements of one boot under a key, as BootUnder.
+func (c *Client) PlacementUnder(ctx context.Context, key string, b compute.Boot) (Placements, error) {
+	return c.placements(ctx, keyed{MixOf(c.project, b, 0), key})
+}
+
+// MixOf is the question about so many boots of one kind.
+func MixOf(p compute.Project, b compute.Boot, count int64) Mix {
+	body := rest.FromBoot(p, "", b)
+	return Mix{Boot: body, Flavor: body.Flavor, Count: count}
+}
+
+func (c *Client) placements(ctx context.Context, body any) (Placements, error) {
+	var out Placements
+	err := c.harmless(ctx, http.MethodPost, c.scoped(), body, &out, "placements")
 	return out, err
 }
 

@@ -21,6 +21,9 @@ const (
 	MaxAttempts     = 20
 	MaxDeadline     = 7 * 24 * time.Hour // work outlives no queue's retention
 
+	MaxBoots = 10_000 // machines that are asked for at once: by one command, or in one question what would become of them
+	MaxKinds = 64     // kinds of machines in such a question
+
 	DefaultAttempts = 3
 	DefaultDeadline = time.Hour
 )

@@ -30,20 +30,34 @@ type put struct {
 	count int64
 }
 
-// Fill puts machines on hosts, as many of each kind as have room: first those ahead, which wait already, then the mix,
-// of which the kind goes first that fewest hosts can take, and then the larger one. What is said to fit does, put on the
+// Fill puts machines on hosts, as many of each kind as have room: first those ahead, which wait already, where they are
+// most in the way, then the mix, of which the kind goes first that fewest hosts can take, and then the larger one. What is said to fit does, put on the
 // hosts one by one; in another order there may be room for more. A host that has room in pieces counts as one that has
 // not, but for the size of one machine, as for Verdict.Room.
 func Fill(ahead, mix []Kind, hosts []Host) Filled {
 	out := Filled{Fits: make([]int64, len(mix)), Left: slices.Clone(hosts)}
-	slices.SortFunc(out.Left, func(a, b Host) int { return cmp.Compare(a.Beacon.Host, b.Beacon.Host) })
+	byName := func(a, b Host) int { return cmp.Compare(a.Beacon.Host, b.Beacon.Host) }
+	if len(ahead) > 0 {
+		slices.SortFunc(out.Left, func(a, b Host) int { return cmp.Or(cmp.Compare(taken(mix, b), taken(mix, a)), byName(a, b)) })
+	}
 	for _, k := range ahead {
 		out.put(-1, k)
 	}
+	slices.SortFunc(out.Left, byName)
 	for _, i := range scarcest(mix, out.Left) {
 		out.Fits[i] = out.put(i, mix[i])
 	}
 	return out
+}
+
+// taken is how many kinds of a mix a host can take.
+func taken(mix []Kind, h Host) (n int) {
+	for _, k := range mix {
+		if k.At(h).Now() {
+			n++
+		}
+	}
+	return n
 }
 
 // put answers how many of a kind have room, and takes it from the hosts.

@@ -47,7 +47,7 @@ var (
 	classes    = []compute.ResourceClass{compute.VCPU, compute.MemoryMB, "CUSTOM_GPU"}
 )
 
-func someAmounts(rt *rapid.T, least, most int64, what string) compute.Resources {
+func anyAmounts(rt *rapid.T, least, most int64, what string) compute.Resources {
 	out := compute.Resources{}
 	for _, c := range classes {
 		if n := rapid.Int64Range(least, most).Draw(rt, what+" "+string(c)); n != 0 {
@@ -57,8 +57,8 @@ func someAmounts(rt *rapid.T, least, most int64, what string) compute.Resources 
 	return out
 }
 
-func someHost(rt *rapid.T, n int) Host {
-	all := someAmounts(rt, 0, 20, "all")
+func anyHost(rt *rapid.T, n int) Host {
+	all := anyAmounts(rt, 0, 20, "all")
 	b := &compute.Beacon{
 		Host: compute.HostID(fmt.Sprintf("h%d", n)), Inventory: compute.Inventory{Totals: all}, Free: compute.Resources{},
 		State: rapid.SampledFrom([]compute.HostState{
@@ -75,8 +75,8 @@ func someHost(rt *rapid.T, n int) Host {
 	return Host{Beacon: b, Silent: rapid.IntRange(0, 5).Draw(rt, "silent") == 0}
 }
 
-func someKind(rt *rapid.T) Kind {
-	w := Wanted{Resources: someAmounts(rt, 0, 6, "wanted")}
+func anyKind(rt *rapid.T) Kind {
+	w := Wanted{Resources: anyAmounts(rt, 0, 6, "wanted")}
 	if w.Resources.IsZero() {
 		w.Resources[compute.VCPU] = 1
 	}
@@ -115,10 +115,10 @@ func TestWhatIsSaidToFitFits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var hosts []Host
 		for n := range rapid.IntRange(0, 5).Draw(rt, "hosts") {
-			hosts = append(hosts, someHost(rt, n))
+			hosts = append(hosts, anyHost(rt, n))
 		}
-		mix := rapid.SliceOfN(rapid.Custom(someKind), 1, 4).Draw(rt, "mix")
-		ahead := rapid.SliceOfN(rapid.Custom(someKind), 0, 2).Draw(rt, "ahead")
+		mix := rapid.SliceOfN(rapid.Custom(anyKind), 1, 4).Draw(rt, "mix")
+		ahead := rapid.SliceOfN(rapid.Custom(anyKind), 0, 2).Draw(rt, "ahead")
 		by, free := map[compute.HostID]Host{}, map[compute.HostID]compute.Resources{}
 		for _, h := range hosts {
 			by[h.Beacon.Host], free[h.Beacon.Host] = h, h.Beacon.Free.Clone()
@@ -182,11 +182,11 @@ func TestToGoLeavesOutWhatIsNeedless(t *testing.T) {
 // TestToGo: without them it fits, and with any one of them it does not; where one class is short there are no fewer.
 func TestToGo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := someHost(rt, 0)
-		w := Wanted{Resources: someAmounts(rt, 0, 12, "wanted")}
+		h := anyHost(rt, 0)
+		w := Wanted{Resources: anyAmounts(rt, 0, 12, "wanted")}
 		var there []*compute.Instance
 		for n := range rapid.IntRange(0, 5).Draw(rt, "machines") {
-			m := machine(n, someAmounts(rt, 0, 5, "has"))
+			m := machine(n, anyAmounts(rt, 0, 5, "has"))
 			there = append(there, m)
 			h.Beacon.Inventory.Totals = h.Beacon.Inventory.Totals.Plus(m.Resources)
 		}

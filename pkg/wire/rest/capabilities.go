@@ -21,7 +21,7 @@ type Capabilities struct {
 
 // Limit is how much one part of a request may have.
 type Limit struct {
-	Request string `json:"request" doc:"Which: boot, power (stop, start, reboot), console, list, flavor, or any that has a body." example:"boot"`
+	Request string `json:"request" doc:"Which: boot, placements, power (stop, start, reboot), console, list, flavor, or any that has a body." example:"boot"`
 	Field   string `json:"field" example:"name"`
 	Unit    string `json:"unit" doc:"What most counts." example:"bytes"`
 	Most    int64  `json:"most" example:"255"`

@@ -68,17 +68,3 @@ type HostStanding struct {
 	Reason   string            `json:"reason,omitempty" doc:"disabled, draining, quarantined: why."`
 	Room     int64             `json:"room,omitempty" doc:"How many such machines it has room for now."`
 }
-
-// Placement says what would become of a boot, without booting anything.
-type Placement struct {
-	Project      compute.Project   `json:"project"`
-	Queue        compute.QueueName `json:"queue" doc:"Where it would wait."`
-	Resources    compute.Resources `json:"resources" doc:"What it would use of a host and of the quota."`
-	Starts       bool              `json:"starts" doc:"The quota allows it, nothing waits before it, and a host can take it now."`
-	Summary      string            `json:"summary" doc:"What would become of it, in a sentence."`
-	Refused      *Reason           `json:"refused,omitempty" doc:"Why it would be refused at once: the quota."`
-	Place        *Place            `json:"place,omitempty" doc:"Where in its queue it would wait; absent if it is for one host."`
-	Hosts        Standings         `json:"hosts" doc:"What every host is to it, by what hosts said last."`
-	YouCan       []string          `json:"you_can" nullable:"false" doc:"What its project can do so that it starts."`
-	OperatorsCan []string          `json:"operators_can,omitempty" nullable:"false" doc:"What operators can do; shown to them alone."`
-}

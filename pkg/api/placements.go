@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+const placementsDescription = "Takes one boot as POST /v1/instances does, with a count, or a mix of them, and says: what " +
+	"the quota would be used, how many of them hosts have room for now, all kinds together and behind what waits in their " +
+	"queues, what is short, and which machines would have to go so that one more fits. What a boot is refused for is " +
+	"refused here in the same words; in a mix the field says in which kind. It is worked out from what hosts said last. " +
+	"Nothing is booted, reserved or written: what is true now may not be when they are booted."
+
+func (s *Server) routePlacements(api huma.API) {
+	route(s, api, huma.Operation{
+		OperationID: "ask-placements", Method: http.MethodPost, Path: "/v1/placements", Tags: []string{"instances"},
+		DefaultStatus: http.StatusOK, MaxBodyBytes: maxBootBody, Metadata: map[string]any{readsOnly: true},
+		Summary: "Say what would become of boots, without booting", Description: placementsDescription,
+	}, s.askPlacements)
+}
+
+type placementsInput struct {
+	Project compute.Project `query:"project" doc:"Whose instances they would be, if the body does not say."`
+	Key     string          `header:"Idempotency-Key" doc:"As of a boot; of one machine alone."`
+	Body    rest.Mix
+
+	keys []string
+}
+
+// Resolve takes the key as it was sent.
+func (in *placementsInput) Resolve(ctx huma.Context) []error {
+	in.keys = keysIn(ctx)
+	return nil
+}
+
+type placementsOutput struct{ Body rest.Placements }
+
+func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*placementsOutput, error) {
+	asked, err := in.asked()
+	if err != nil {
+		return nil, err
+	}
+	var kinds []kind
+	for i, a := range asked {
+		boot := &bootInput{Project: in.Project, Body: a.Boot, keys: in.keys}
+		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1))
+		if err == nil && i > 0 && k.asks.Project != kinds[0].asks.Project {
+			err = compute.Invalid("project", string(k.asks.Project), "ask for one project at a time")
+		}
+		if err != nil && len(in.Body.Mix) > 0 {
+			err = inMix(err, i)
+		}
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, k)
+	}
+	return &placementsOutput{Body: s.placements(ctx, kinds)}, nil
+}
+
+// asked are the kinds that are asked about, which are not more than may be.
+func (in *placementsInput) asked() ([]rest.MixKind, error) {
+	asked, mixed := in.Body.Kinds()
+	if alone := in.Body; mixed {
+		alone.Mix = nil
+		if !reflect.ValueOf(alone).IsZero() {
+			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)), "give a mix or one boot, not both")
+		}
+		if len(asked) > compute.MaxKinds {
+			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)), fmt.Sprintf("give at most %d kinds", compute.MaxKinds))
+		}
+		if len(in.keys) > 0 {
+			return nil, compute.Invalid(keyHeader, in.keys[0], "a key names one machine: leave it out, or the mix")
+		}
+	}
+	var all int64
+	for i, a := range asked {
+		if all += cmp.Or(a.Count, 1); a.Count < 0 || a.Count > compute.MaxBoots || all > compute.MaxBoots {
+			err := error(compute.Invalid("count", fmt.Sprint(a.Count), fmt.Sprintf("give 1 to %d, in all", compute.MaxBoots)))
+			if mixed {
+				err = inMix(err, i)
+			}
+			return nil, err
+		}
+	}
+	return asked, nil
+}
+
+// inMix says in which kind of a mix a refused field is.
+func inMix(err error, at int) error {
+	var e *compute.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Field = strings.TrimSuffix(fmt.Sprintf("mix[%d].%s", at, e.Field), ".")
+	return &out
+}
+
+// kind is a boot that was read, and would be taken.
+type kind struct {
+	asks   *compute.Instance // as it would be queued
+	count  int64             // of new ones
+	exists *rest.Existing
+}
+
+// readKind reads a boot that somebody asks about, and refuses it for what it would be refused for.
+func (s *Server) readKind(ctx context.Context, op string, in *bootInput, count int64) (kind, error) {
+	req, err := s.request(in)
+	if err != nil {
+		return kind{}, err
+	}
+	if err := s.checkCaller(ctx, op, in, req); err != nil {
+		return kind{}, err
+	}
+	if in.own() && count > 1 {
+		return kind{}, compute.Invalid("count", fmt.Sprint(count), "an id or a key names one machine: leave it out, or the count")
+	}
+	at := instanceKey{req.Project, req.Instance}
+	if in.own() {
+		k, found, err := s.findExisting(ctx, at)
+		if err == nil && found {
+			err = s.checkRepeat(k, req, in)
+		}
+		if err != nil {
+			return kind{}, err
+		}
+		if found {
+			return s.existing(ctx, k), nil
+		}
+	}
+	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
+		return kind{}, err
+	}
+	written, err := s.sealBoot(req)
+	if err != nil {
+		return kind{}, err
+	}
+	q := s.views.queues.get(compute.NameQueue(req.Boot.Flavor, req.Boot.With))
+	if q == nil {
+		return kind{}, compute.NotFound("queue", string(req.Boot.Flavor), "it was removed just now")
+	}
+	return kind{count: count, asks: &compute.Instance{
+		Project: req.Project, State: compute.StateQueued, Boot: written.Boot.WithDefaults(), Queue: q.Name,
+		Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden, Attempt: 1, QueuedAt: time.Now(),
+	}}, nil
+}
+
+// existing is a boot that was asked for before: nothing new comes of it.
+func (s *Server) existing(ctx context.Context, e entry) kind {
+	i := compute.Instance{State: compute.StateQueued, Project: e.key().project, Boot: e.boot().WithDefaults(), Queue: e.queue()}
+	if e.instance != nil {
+		i.Resources, i.Required, i.Forbidden = e.instance.Resources, e.instance.Required, e.instance.Forbidden
+	} else if q := s.views.queues.get(i.Queue); q != nil {
+		i.Resources, i.Required, i.Forbidden = q.Resources, q.Required, q.Forbidden
+	}
+	state := rest.State(s.presenter(ctx).state(e).String())
+	return kind{asks: &i, exists: &rest.Existing{ID: e.key().id, State: state}}
+}
+
+// placements says what would become of kinds of one project, of which there is at least one.
+func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
+	sh, project := s.presenter(ctx), kinds[0].asks.Project
+	mix, ahead := make([]explain.Kind, len(kinds)), sh.ahead(kinds)
+	for i, k := range kinds {
+		mix[i] = explain.Kind{Wanted: wantedBy(k.asks), Count: k.count}
+	}
+	hosts, oldest := sh.hosts()
+	filled := explain.Fill(ahead, mix, hosts)
+	quota, limits, used := s.quotaSteps(project, mix)
+	admitted := explain.Admit(limits, used, mix)
+	told := explain.Mix{Kinds: make([]explain.MixKind, len(kinds))}
+	out := rest.Placements{
+		Project: project, Quota: quota, Kinds: []rest.Placement{}, YouCan: []string{},
+		MayBoot: s.door.open() || s.door.needs["boot"].Check(callerOf(ctx), project) == nil,
+		Oldest:  oldest.Round(time.Millisecond).Seconds(),
+	}
+	for _, k := range ahead {
+		told.Ahead += k.Count
+	}
+	for i, k := range kinds {
+		p := sh.placement(k.asks, overQuota(limits, used, mix[i:i+1]))
+		p.Exists, p.Count, p.Fits = k.exists, k.count, filled.Fits[i]
+		p.Alone = explain.Fill(sh.ahead(kinds[i:i+1]), mix[i:i+1], hosts).Fits[0]
+		after := explain.Hosts(mix[i].Wanted, filled.Left)
+		open := sh.names || k.asks.Boot.Host == "" // what one host has free is what others use of it
+		if !open && p.Fits < p.Count {
+			p.Fits, p.Alone = min(p.Fits, 1), min(p.Alone, 1)
+		}
+		if open && p.Fits < p.Count {
+			p.ToGo = sh.toGo(mix[i].Wanted, after, filled.Left)
+		}
+		p.Starts = p.Exists == nil && admitted[i] == p.Count && p.Fits == p.Count
+		if p.Exists != nil {
+			p.Summary, p.YouCan, p.OperatorsCan = fmt.Sprintf("it is there already, and is %s: nothing new would be booted", p.Exists.State),
+				[]string{}, nil
+		}
+		told.Kinds[i] = explain.MixKind{
+			Name: fmt.Sprintf("%d %s", p.Count, p.Queue), Boot: k.asks.Boot, Count: p.Count, Fits: p.Fits, Alone: p.Alone,
+			Before: explain.Hosts(mix[i].Wanted, hosts), After: after, Amounts: open,
+		}
+		out.Kinds = append(out.Kinds, p)
+		out.Count, out.Fits, out.Admitted = out.Count+p.Count, out.Fits+p.Fits, out.Admitted+admitted[i]
+	}
+	out.Starts = out.Count > 0 && out.Admitted == out.Count && out.Fits == out.Count
+	sh.tell(&out, told, overQuota(limits, used, mix))
+	return out
+}
+
+// tell puts the whole answer into words. One machine is told about as when it waits.
+func (s *presenter) tell(out *rest.Placements, mix explain.Mix, over *compute.Reason) {
+	first := out.Kinds[0]
+	if len(out.Kinds) == 1 && (first.Count == 1 || first.Exists != nil) {
+		out.Summary, out.YouCan, out.OperatorsCan, out.Refused = first.Summary, first.YouCan, first.OperatorsCan, first.Refused
+	} else {
+		t := explain.TellMix(mix)
+		out.Summary, out.YouCan = t.Summary, append(out.YouCan, t.Asker...)
+		if s.names {
+			out.OperatorsCan = t.Operators
+		}
+		if over != nil {
+			out.Refused = rest.FromReason(over)
+			out.Summary = fmt.Sprintf("of %d the quota allows %d (%s); %s", out.Count, out.Admitted, out.Refused.Message, t.Summary)
+			out.YouCan = append([]string{quotaRemedy}, out.YouCan...)
+		}
+	}
+	for _, k := range out.Kinds {
+		if g := k.ToGo; g != nil && s.names {
+			out.OperatorsCan = append(out.OperatorsCan, fmt.Sprintf("host %s takes one more of %s without %s", g.Host, k.Queue, goingNames(g.Instances)))
+		}
+	}
+}
+
+func goingNames(all []rest.GoingInstance) string {
+	const most = 4 // the answer has all
+	var names []string
+	for _, i := range all[:min(most, len(all))] {
+		names = append(names, cmp.Or(i.Name, string(i.ID))+" of "+string(i.Project))
+	}
+	if more := len(all) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// ahead is what waits in the queues of some kinds.
+func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
+	seen := map[compute.QueueName]bool{}
+	for _, k := range kinds {
+		q := s.views.queues.get(k.asks.Queue)
+		if k.asks.Boot.Host != "" || k.exists != nil || q == nil || seen[q.Name] {
+			continue
+		}
+		seen[q.Name] = true
+		if n := s.views.instances.waiting(q.Name); n > 0 {
+			w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
+			out = append(out, explain.Kind{Wanted: w, Count: int64(n)})
+		}
+	}
+	return out
+}
+
+// toGo are machines without which one more would fit, on the nearest of the hosts that are full; nil: none would help.
+func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.Host) *rest.ToGo {
+	for _, v := range after.Nearest {
+		at := slices.IndexFunc(left, func(h explain.Host) bool { return h.Beacon.Host == v.Host })
+		var there []*compute.Instance
+		for _, k := range s.views.instances.onHost(v.Host) {
+			if k.instance.State == compute.StateStarting || k.instance.State == compute.StateActive { // others go already
+				there = append(there, k.instance)
+			}
+		}
+		gone := explain.ToGo(w, left[at], there)
+		if len(gone) == 0 {
+			continue
+		}
+		out := &rest.ToGo{Machines: len(gone), Resources: compute.Resources{}}
+		for _, i := range gone {
+			out.Resources.Add(i.Resources)
+			if s.names {
+				out.Host = v.Host
+				out.Instances = append(out.Instances, rest.GoingInstance{
+					ID: i.ID, Project: i.Project, Name: i.Boot.Name, Resources: i.Resources,
+				})
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// quotaSteps is what the quota of a project would be used for a mix, with its limits and what it uses now.
+func (s *Server) quotaSteps(p compute.Project, mix []explain.Kind) (steps []rest.QuotaStep, limits, used compute.Resources) {
+	asks := explain.Uses(mix)
+	steps, limits, used = []rest.QuotaStep{}, compute.Resources{}, compute.Resources{}
+	for _, r := range s.quotaView(p).Resources {
+		used[r.Class] = r.Used
+		if r.Limit != nil {
+			limits[r.Class] = *r.Limit
+		}
+		if asked := asks[r.Class]; asked > 0 {
+			would := r.Used + asked
+			steps = append(steps, rest.QuotaStep{
+				Class: r.Class, Used: r.Used, Asked: asked, Would: would, Limit: r.Limit, Over: r.Limit != nil && would > *r.Limit,
+			})
+			delete(asks, r.Class)
+		}
+	}
+	for _, c := range asks.Classes() { // which nobody limits, and the project does not use
+		if asks[c] > 0 {
+			steps = append(steps, rest.QuotaStep{Class: c, Asked: asks[c], Would: asks[c]})
+		}
+	}
+	slices.SortFunc(steps, func(a, b rest.QuotaStep) int { return cmp.Compare(a.Class, b.Class) })
+	return steps, limits, used
+}
+
+// overQuota says which limit keeps out some of a mix; nil: none.
+func overQuota(limits, used compute.Resources, mix []explain.Kind) *compute.Reason {
+	asks := explain.Uses(mix)
+	for _, c := range limits.Classes() {
+		if asks[c] > 0 && used[c]+asks[c] > limits[c] {
+			return &compute.Reason{Code: compute.QuotaExceeded, Resource: c, Limit: limits[c], Used: used[c], Asked: asks[c]}
+		}
+	}
+	return nil
+}
+
+const quotaRemedy = "delete something of this project, or ask for more quota"
+
+// placement says what would become of an instance that is not there.
+func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Placement {
+	f := explain.Facts{Now: s.now, Instance: i, Before: true, Name: s.host, Amounts: s.names}
+	var e rest.Explanation
+	s.situate(&f, &e)
+	f.Position = f.Depth // behind all that wait
+	told := explain.Tell(f)
+	out := rest.Placement{
+		Project: i.Project, Flavor: i.Boot.Flavor, With: i.Boot.With, Queue: i.Queue, Resources: i.Resources, Place: e.Place,
+		Hosts: *e.Hosts, Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+	}
+	if s.names {
+		out.OperatorsCan = told.Operators
+	}
+	if out.Place != nil {
+		out.Place.Position = f.Position
+	}
+	if over != nil {
+		out.Refused = rest.FromReason(over)
+		out.Summary = "it would be refused: " + out.Refused.Message + "; beyond that, " + out.Summary
+		out.YouCan = append([]string{quotaRemedy}, out.YouCan...)
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/sealed"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// sells makes a flavor of so many processors, with its queue.
+func (n *node) sells(name compute.FlavorName, processors int64) {
+	n.Helper()
+	into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{Name: name, Resources: compute.Resources{compute.VCPU: processors}}), 200)
+	for _, q := range compute.Permutations(n.flavor(name), n.axes()) {
+		n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
+	}
+}
+
+func (n *node) places(body string) rest.Placements {
+	n.Helper()
+	return into[rest.Placements](n.do("POST", "/v1/placements", body), 200)
+}
+
+// TestPlacementsTogether: what fits alone may not fit together, and the quota counts all of it.
+func TestPlacementsTogether(t *testing.T) {
+	n := newNode(t)
+	n.sells("five", 5)
+	n.sells("four", 4)
+	if p := n.places(`{"flavor":"five"}`); p.Starts || p.Summary != "there is no host" || p.Count != 1 || !p.MayBoot {
+		t.Errorf("%+v", p)
+	}
+	n.hears(offering("h1", 8))
+	for _, flavor := range []string{"five", "four"} {
+		if p := n.places(fmt.Sprintf(`{"flavor":%q}`, flavor)); !p.Starts || p.Fits != 1 || p.Kinds[0].Queue != compute.QueueName(flavor) {
+			t.Errorf("%s alone: %+v", flavor, p)
+		}
+	}
+	p := n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`)
+	if p.Starts || p.Count != 2 || p.Fits != 1 || p.Kinds[1].Alone != 1 || p.Kinds[1].Fits != 0 || p.Kinds[1].Starts || !p.Kinds[0].Starts ||
+		p.Summary != "there is room for 1 of 2 now; of 1 four 0: alone all of them have room, and not with the others" {
+		t.Errorf("together: %+v", p)
+	}
+	if p = n.places(`{"flavor":"four","count":3}`); p.Fits != 2 || p.Starts || p.Summary !=
+		"there is room for 2 of 3 now; of 3 four 2: the host that lacks least for one more is short of 4 processors" {
+		t.Errorf("three: %+v", p)
+	}
+	n.hears(offering("h2", 4))
+	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); !p.Starts || p.Summary != "there is room for all 2 now" {
+		t.Errorf("on two hosts: %+v", p)
+	}
+	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
+		i.Queue, i.Boot.Flavor, i.Resources = "four", "four", compute.Resources{compute.VCPU: 4}
+	}))
+	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); p.Fits != 1 || !strings.Contains(p.Summary, "behind the 1 that wait") {
+		t.Errorf("behind another: %+v", p)
+	}
+	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 13, compute.Instances: 9}}), 200)
+	p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four","count":3}]}`)
+	thirteen, nine := int64(13), int64(9)
+	want := []rest.QuotaStep{
+		{Class: compute.Instances, Used: 1, Asked: 4, Would: 5, Limit: &nine},
+		{Class: compute.VCPU, Used: 4, Asked: 17, Would: 21, Limit: &thirteen, Over: true},
+	}
+	equal(t, "quota", want, p.Quota)
+	if p.Admitted != 2 || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded || p.Starts ||
+		!strings.HasPrefix(p.Summary, "of 4 the quota allows 2 (over quota: VCPU limit 13, used 4, asked 17); there is room for") {
+		t.Errorf("over quota: %+v", p)
+	}
+}
+
+// TestPlacementsRefuseAsBoots: what a boot is refused for, with everything that is said of it, is the same here.
+func TestPlacementsRefuseAsBoots(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.do("POST", "/v1/flavors", rest.Flavor{Name: "new", Resources: compute.Resources{compute.VCPU: 1}})
+	closed := compute.Permutations(n.flavor("m1.small"), n.axes())[2]
+	closed.State = compute.QueueClosed
+	n.Queues([]wire.Record{wire.EncodeQueue(closed)}, true)
+	n.has(instance(id1, "web", compute.StateActive), instance(id2, "b", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }))
+	long := strings.Repeat("x", 256)
+	for _, body := range []string{
+		`{"flavor":"M1"}`, `{"flavor":"m9"}`, `{"flavor":"m1.small","with":{"zone":"a"}}`, `{"flavor":"m1.small","with":{"disk":"ssd"}}`,
+		`{"flavor":"m1.small","with":{"gpu":"b200"}}`, `{"flavor":"m1.small","with":{"gpu":"h100"}}`, `{"flavor":"new"}`,
+		`{"flavor":"m1.small","id":"7"}`, `{"flavor":"m1.small","project":"Web!"}`, `{"flavor":"m1.small","host":"h9"}`,
+		`{"flavor":"m1.small","avoid":["Not a host"]}`, `{"flavor":"m1.small","host":"h1","avoid":["h1"]}`,
+		`{"flavor":"m1.small","attempts":21}`, `{"flavor":"m1.small","deadline":"169h"}`, `{"flavor":"m1.small","deadline":"-1s"}`,
+		`{"flavor":"m1.small","on_no_capacity":"hope"}`, `{"flavor":"m1.small","name":"` + long + `"}`,
+		`{"flavor":"m1.small","ssh_keys":["no key"]}`, `{"flavor":"m1.small","user_data":"!"}`, `{"flavor":"m1.small","flavour":"x"}`,
+		`{"flavor":"m1.small","name":"a","name":"b"}`, `{"Flavor":"m1.small"}`, `{`, `[]`, `{"flavor":7}`,
+		`{"flavor":"m1.small","id":"` + string(id1) + `"}`, `{"flavor":"m1.small","id":"` + string(id2) + `"}`,
+	} {
+		booted, asked := n.do("POST", "/v1/instances", body), n.do("POST", "/v1/placements", body)
+		want, got := into[rest.Problem](booted, booted.status), into[rest.Problem](asked, booted.status)
+		if diff := cmp.Diff(want, got); diff != "" || booted.status < 400 {
+			t.Errorf("%s (-boot +placements): %d %s", body, booted.status, diff)
+		}
+		if want.Field == "body" {
+			continue // of what has not even the shape of a boot
+		}
+		item := n.do("POST", "/v1/placements", `{"mix":[{"flavor":"m1.small"},`+body+`]}`)
+		if p := into[rest.Problem](item, booted.status); p.Field != "mix[1]."+want.Field || p.Message != want.Message || p.Remedy != want.Remedy {
+			t.Errorf("%s in a mix: %+v", body, p)
+		}
+	}
+	for body, field := range map[string]string{
+		`{"flavor":"m1.small","mix":[{"flavor":"m1.small"}]}`:                               "mix",
+		`{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small","project":"p"}]}`:               "mix[1].project",
+		`{"mix":[{"flavor":"m1.small","count":-1}]}`:                                        "mix[0].count",
+		`{"flavor":"m1.small","count":10001}`:                                               "count",
+		`{"flavor":"m1.small","count":2,"id":"33333333-3333-4333-8333-333333333333"}`:       "count",
+		`{"mix":[{"flavor":"m1.small","count":9000},{"flavor":"m1.small","count":9000}]}`:   "mix[1].count",
+		`{"mix":[{"flavor":"m1.small","mix":[]}]}`:                                          "mix[0].mix",
+		`{"mix":[{"flavor":"m1.small","count":9223372036854775807},{"flavor":"m1.small"}]}`: "mix[0].count",
+	} {
+		a := n.do("POST", "/v1/placements", body)
+		if p := into[rest.Problem](a, a.status); a.status != 422 || p.Field != field || p.Remedy == "" {
+			t.Errorf("%s: %d %+v", body, a.status, p)
+		}
+	}
+	if sent := n.published(); len(sent) != 0 {
+		t.Errorf("asking wrote %v", sent)
+	}
+}
+
+// TestPlacementsOfWhatIsThere: the same request again boots nothing, and another one under its key is refused as it is
+// when booted.
+func TestPlacementsOfWhatIsThere(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.hears(offering("h1", 8))
+	keyed := func(path, body string) answer {
+		req := httptest.NewRequest("POST", path, strings.NewReader(body))
+		req.Header.Set("Idempotency-Key", "k")
+		return n.ask(req)
+	}
+	same := `{"flavor":"m1.small","name":"web"}`
+	if p := into[rest.Placements](keyed("/v1/placements", same), 200); !p.Starts || p.Count != 1 {
+		t.Errorf("before: %+v", p)
+	}
+	into[rest.Instance](keyed("/v1/instances", same), 202)
+	p := into[rest.Placements](keyed("/v1/placements", same), 200)
+	if p.Starts || p.Count != 0 || p.Kinds[0].Exists == nil || p.Kinds[0].Exists.State != "accepted" ||
+		p.Summary != "it is there already, and is accepted: nothing new would be booted" || len(p.Quota) != 0 {
+		t.Errorf("again: %+v of %+v", p, p.Kinds[0].Exists)
+	}
+	other := `{"flavor":"m1.small","name":"db"}`
+	booted, asked := keyed("/v1/instances", other), keyed("/v1/placements", other)
+	equal(t, "another under its key", into[rest.Problem](booted, 409), into[rest.Problem](asked, 409))
+	if a := keyed("/v1/placements", `{"mix":[`+same+`]}`); into[rest.Problem](a, 422).Field != keyHeader {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// TestPlacementsSayWhatWouldHaveToGo: operators see which machines, and a project how many and how much. What one host
+// alone has is nobody's business but theirs.
+func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
+	n := auditedNode(t)
+	n.Hosts([]wire.Record{{Key: []byte("h1")}}, true)
+	n.as = n.token(auth.RoleAdmin, "")
+	n.sells("six", 6)
+	n.hears(offering("rack1", 2))
+	n.hears(offering("rack2", 1))
+	on := func(id compute.InstanceID, name string, processors int64, state compute.State) compute.Instance {
+		return instance(id, name, state, func(i *compute.Instance) {
+			i.Project, i.Host, i.Resources = "alien", "rack1", compute.Resources{compute.VCPU: processors}
+		})
+	}
+	n.has(on(id1, "one", 1, compute.StateActive), on(id2, "two", 4, compute.StateActive), on(id3, "goes", 5, compute.StateDeleting))
+	n.published()
+	ask := func(role auth.Role, project compute.Project, body string) rest.Placements {
+		t.Helper()
+		n.as = n.token(role, project)
+		return n.places(body)
+	}
+	p := ask(auth.RoleOperator, "", `{"flavor":"six","project":"own"}`)
+	want := &rest.ToGo{
+		Machines: 1, Resources: compute.Resources{compute.VCPU: 4}, Host: "rack1",
+		Instances: []rest.GoingInstance{{ID: id2, Project: "alien", Name: "two", Resources: compute.Resources{compute.VCPU: 4}}},
+	}
+	equal(t, "to operators", want, p.Kinds[0].ToGo)
+	if last := p.OperatorsCan[len(p.OperatorsCan)-1]; last != "host rack1 takes one more of six without two of alien" || p.MayBoot {
+		t.Errorf("%q of %+v", last, p)
+	}
+	p = ask(auth.RoleMember, "own", `{"flavor":"six","project":"own","count":3}`)
+	equal(t, "to a project", &rest.ToGo{Machines: 1, Resources: compute.Resources{compute.VCPU: 4}}, p.Kinds[0].ToGo)
+	if text := fmt.Sprintf("%+v", p); strings.Contains(text, "rack") || strings.Contains(text, "alien") || p.OperatorsCan != nil || !p.MayBoot {
+		t.Errorf("a project sees %s", text)
+	}
+	h, _ := n.views.hosts.get("rack1")
+	p = ask(auth.RoleReader, "own", fmt.Sprintf(`{"flavor":"six","project":"own","host":%q,"count":5}`, h.opaque))
+	if p.Kinds[0].ToGo != nil || p.MayBoot || strings.Contains(p.Summary, "processor") {
+		t.Errorf("of one host: %+v", p)
+	}
+	if sent := n.published(); len(sent) != 0 {
+		t.Errorf("asking wrote %v", sent)
+	}
+}
+
+// TestPlacementsOfSealedUserData: a host that cannot open it does not take the machine.
+func TestPlacementsOfSealedUserData(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	n := nodeThat(t, func(c *Config) { c.UserData = keys }).read()
+	n.offer()
+	for opens, want := range map[compute.KeyID]int64{"0a0b0c0d": 0, keys.IDs()[0]: 1} {
+		b := offering("h1", 8)
+		b.Opens = []compute.KeyID{opens}
+		n.hears(b)
+		if p := n.places(`{"flavor":"m1.small","user_data":"aGk="}`); p.Fits != want {
+			t.Errorf("with key %s: %+v", opens, p)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newWhy(s *settings) *cobra.Command {
+	var f bootFlags
+	var mix string
+	cmd := &cobra.Command{
+		Use:   "why --flavor FLAVOR | --mix FILE",
+		Short: "Say what would become of a boot, without booting",
+		Long: `Say whether machines would start now, and if not, why and what it takes: the quota, what waits before them, and
+what every host is to them, by what hosts said last. Nothing is reserved.
+
+With --mix it is asked about several kinds at once, which may fit alone and not together. The file is a list in YAML or
+JSON; each entry is a boot as POST /v1/instances takes it, with a count.`,
+		Example: "  berth why --flavor m1.small --with gpu=a100 --count 3\n  berth why --flavor m1.small --host rack1\n" +
+			"  echo '[{flavor: m1.small, count: 5}, {flavor: m1.large}]' | berth why --mix -",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			asked, err := whyMix(cmd, c, f, mix)
+			if err != nil {
+				return err
+			}
+			p, err := c.Placements(cmd.Context(), asked)
+			if err != nil {
+				return err
+			}
+			return printPlacements(cmd.OutOrStdout(), out, p)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.flavor, "flavor", "", "size of the machine")
+	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
+	flags.IntVar(&f.count, "count", 1, "how many")
+	flags.StringVar(&f.host, "host", "", "there and nowhere else")
+	flags.StringArrayVar(&f.avoid, "avoid", nil, "never on this host; repeatable")
+	flags.StringVar(&mix, "mix", "", "file of several kinds; - reads the standard input")
+	for _, other := range []string{"flavor", "with", "count", "host", "avoid"} {
+		cmd.MarkFlagsMutuallyExclusive("mix", other)
+	}
+	return cmd
+}
+
+// whyMix is what the flags ask about.
+func whyMix(cmd *cobra.Command, c *client.Client, f bootFlags, file string) (client.Mix, error) {
+	if cmd.Flags().Changed("mix") {
+		return readMix(cmd.InOrStdin(), file)
+	}
+	f.name, f.onNoCapacity = "it", "wait"
+	b, err := f.boot(cmd)
+	return client.MixOf(c.Project(), b, int64(f.count)), err
+}
+
+// readMix reads a mix in YAML, of which JSON is a part.
+func readMix(stdin io.Reader, file string) (client.Mix, error) {
+	text, err := []byte(nil), error(nil)
+	if file == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return client.Mix{}, compute.Unreadable("mix", file, err)
+	}
+	wrong := func(cause error) (client.Mix, error) {
+		e := compute.Invalid("mix", file, "give a list of boots with counts, as in [{flavor: m1.small, count: 5}]")
+		e.Message, e.Cause = "is no mix", cause
+		return client.Mix{}, e
+	}
+	var plain []any
+	if err := yaml.Unmarshal(text, &plain); err != nil {
+		return wrong(err)
+	}
+	data, err := json.Marshal(plain)
+	if err != nil {
+		return wrong(err)
+	}
+	var mix client.Mix
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&mix.Mix); err != nil {
+		return wrong(err)
+	}
+	if len(mix.Mix) == 0 {
+		return wrong(nil)
+	}
+	return mix, nil
+}
+
+// dryRun says what would become of a boot, and ends as the boot would if that is known.
+func (f bootFlags) dryRun(cmd *cobra.Command, c *client.Client, out Format, b compute.Boot) error {
+	mix := client.MixOf(c.Project(), b, int64(f.count))
+	mix.ID = compute.InstanceID(f.id)
+	ask := func() (client.Placements, error) { return c.Placements(cmd.Context(), mix) }
+	if f.key != "" && f.count == 1 { // of several, each has a key of its own
+		ask = func() (client.Placements, error) { return c.PlacementUnder(cmd.Context(), f.key, b) }
+	}
+	p, err := ask()
+	if err != nil {
+		return err
+	}
+	if err := printPlacements(cmd.OutOrStdout(), out, p); err != nil {
+		return err
+	}
+	switch {
+	case p.Refused != nil:
+		return &compute.Error{Kind: compute.KindQuota, Message: "it would end in error: " + p.Refused.Message, Reason: p.Refused.Compute()}
+	case p.Fits < p.Count && b.OnNoCapacity == compute.FailAtOnce:
+		return &compute.Error{Kind: compute.KindNoCapacity, Message: "it would end in error: " + p.Summary}
+	}
+	return nil
+}
+
+func printPlacements(w io.Writer, f Format, p client.Placements) error {
+	now := time.Now()
+	sheet := Sheet[client.Placements]{Name: func(p client.Placements) string {
+		var queues []string
+		for _, k := range p.Kinds {
+			queues = append(queues, string(k.Queue))
+		}
+		return strings.Join(queues, "\n")
+	}}
+	return sheet.one(w, f, p, func(p client.Placements) []detail { return placements(p, now) })
+}
+
+func placements(p client.Placements, now time.Time) []detail {
+	starts := "no"
+	if p.Starts {
+		starts = "yes"
+	}
+	out := []detail{{"Starts now", starts}, {"Why", p.Summary}}
+	if p.Count > 1 {
+		out = append(out, detail{"Room for", fmt.Sprintf("%d of %d", p.Fits, p.Count)})
+	}
+	out = append(out, detail{"Quota", quotaSteps(p.Quota)})
+	if len(p.Kinds) == 1 {
+		out = append(out, kindDetails(p.Kinds[0], now)...)
+	} else {
+		for _, k := range p.Kinds {
+			out = append(out, detail{string(k.Queue), kindLine(k)})
+		}
+	}
+	return append(out, detail{"As of", fmt.Sprintf("what hosts said within the last %s", span(p.Oldest))},
+		detail{"You can", strings.Join(p.YouCan, "\n")}, detail{"Operators can", strings.Join(p.OperatorsCan, "\n")})
+}
+
+// span is at least a second: what was said just now is not older.
+func span(seconds float64) string {
+	return max(time.Second, time.Duration(seconds*float64(time.Second)).Round(time.Second)).String()
+}
+
+// quotaSteps says of each class that is limited what would be used: "VCPU: 8 now, 14 with these, of 10: too much".
+func quotaSteps(all []client.QuotaStep) string {
+	lines := []string{}
+	for _, q := range all {
+		if q.Limit == nil {
+			continue
+		}
+		line := fmt.Sprintf("%s: %s now, %s with these, of %s", q.Class, HumanSize(q.Class, q.Used),
+			HumanSize(q.Class, q.Would), HumanSize(q.Class, *q.Limit))
+		if q.Over {
+			line += ": too much"
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 && len(all) > 0 {
+		return "unlimited"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func kindDetails(k client.Placement, now time.Time) []detail {
+	out := []detail{{"Uses", humanResources(k.Resources)}}
+	if k.Count > 1 {
+		out[0].value += " each"
+	}
+	if l := k.Place; l != nil && l.Depth > 0 {
+		out = append(out, detail{"In line", fmt.Sprintf("behind %d in queue %s, the first since %s",
+			l.Position, k.Queue, Short(now.Sub(l.Oldest)))})
+	}
+	out = append(out, standings(k.Hosts)...)
+	return append(out, detail{"To go", toGo(k)})
+}
+
+// kindLine is one kind of a mix.
+func kindLine(k client.Placement) string {
+	line := fmt.Sprintf("room for %d of %d, each %s", k.Fits, k.Count, humanResources(k.Resources))
+	if k.Exists != nil {
+		return "is there already, and is " + string(k.Exists.State)
+	}
+	if l := k.Place; l != nil && l.Depth > 0 {
+		line += fmt.Sprintf(", behind %d that wait", l.Depth)
+	}
+	if text := toGo(k); text != "" {
+		line += "\n" + text
+	}
+	return line
+}
+
+// toGo says which machines would have to go so that one more fits.
+func toGo(k client.Placement) string {
+	g := k.ToGo
+	if g == nil {
+		return ""
+	}
+	line := fmt.Sprintf("one more fits without %d machines (%s) of the host that lacks least", g.Machines, humanResources(g.Resources))
+	if g.Machines == 1 {
+		line = strings.Replace(line, "machines", "machine", 1)
+	}
+	if g.Host != "" {
+		var names []string
+		for _, i := range g.Instances {
+			names = append(names, fmt.Sprintf("%s of %s", cmp.Or(printable(i.Name), string(i.ID)), i.Project))
+		}
+		line += fmt.Sprintf(", %s: %s", g.Host, strings.Join(names, ", "))
+	}
+	return line
+}

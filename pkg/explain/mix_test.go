@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// TestAdmitIsOneByOne: a quota allows as many of each kind as it does if they come one after the other.
+func TestAdmitIsOneByOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mix := rapid.SliceOfN(rapid.Custom(anyKind), 0, 4).Draw(rt, "mix")
+		limits, used := compute.Resources{}, anyAmounts(rt, 0, 9, "used")
+		for _, c := range []compute.ResourceClass{compute.Instances, compute.VCPU, compute.MemoryMB} {
+			if rapid.Bool().Draw(rt, "limited") {
+				limits[c] = rapid.Int64Range(0, 30).Draw(rt, "limit")
+			}
+		}
+		got, now, want := Admit(limits, used, mix), used.Clone(), make([]int64, len(mix))
+		for i, k := range mix {
+			for range k.Count {
+				next, over := now.Plus(k.Resources).Plus(compute.Resources{compute.Instances: 1}), false
+				for c := range limits {
+					asks := k.Resources[c] > 0 || c == compute.Instances
+					over = over || asks && next[c] > limits[c]
+				}
+				if !over {
+					now = next
+					want[i]++
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			rt.Fatalf("%v, one by one %v, of %+v under %v", got, want, mix, limits)
+		}
+	})
+}
+
+// TestTellMix says of each kind that does not fit why.
+func TestTellMix(t *testing.T) {
+	hosts := []Host{host("h1", 4), host("h2", 8, in(compute.HostDisabled, "new disks"))}
+	told := func(hosts []Host, mix ...Kind) Told {
+		filled := Fill(nil, mix, hosts)
+		m := Mix{}
+		for i, k := range mix {
+			m.Kinds = append(m.Kinds, MixKind{
+				Name: "some", Count: k.Count, Fits: filled.Fits[i], Alone: Fill(nil, mix[i:i+1], hosts).Fits[0], Amounts: true,
+				Before: Hosts(k.Wanted, hosts), After: Hosts(k.Wanted, filled.Left),
+			})
+		}
+		return TellMix(m)
+	}
+	for name, c := range map[string]struct {
+		told Told
+		want string
+	}{
+		"all":  {told(hosts, kind(2, 1), kind(1, 2)), "there is room for all 3 now"},
+		"none": {told(nil, kind(2, 1)), "there is room for 0 of 2 now; of some 0: there is no host"},
+		"some": {
+			told(hosts, kind(3, 2)),
+			"there is room for 2 of 3 now; of some 2: the host that lacks least for one more is short of 2 processors",
+		},
+		"not now": {
+			told(hosts, kind(2, 6)),
+			"there is room for 0 of 2 now; of some 0: no host can take one now: of 2 hosts 1 full (the nearest is short of 2 processors), 1 disabled",
+		},
+		"never": {
+			told(hosts, kind(2, 60)),
+			"there is room for 0 of 2 now; of some 0: no host can ever take one: of 2 hosts 2 too small even when empty",
+		},
+		"not together": {
+			told(hosts, kind(1, 3), kind(1, 2)),
+			"there is room for 1 of 2 now; of some 0: alone all of them have room, and not with the others",
+		},
+	} {
+		if c.told.Summary != c.want {
+			t.Errorf("%s: %s", name, c.told.Summary)
+		}
+	}
+	some := told(hosts, kind(3, 2))
+	if want := "free 2 processors on host h1"; !slices.Contains(some.Operators, want) || some.Asker[0] != "boot as many as have room" ||
+		!strings.Contains(strings.Join(some.Operators, "\n"), "berth host enable h2") {
+		t.Errorf("%+v", some)
+	}
+}
