@@ -62,7 +62,7 @@ func TestPlacementsTogether(t *testing.T) {
 	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
 		i.Queue, i.Boot.Flavor, i.Resources = "four", "four", compute.Resources{compute.VCPU: 4}
 	}))
-	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); p.Fits != 1 || !strings.Contains(p.Summary, "behind the 1 that wait") {
+	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); p.Fits != 1 || !strings.Contains(p.Summary, "behind 1 that waits") {
 		t.Errorf("behind another: %+v", p)
 	}
 	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 13, compute.Instances: 9}}), 200)
