@@ -30,7 +30,7 @@ var fuzzed = map[string]string{
 	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames",
 	"pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
 	"pkg/auth.ParseToken": "FuzzParseToken", "pkg/events.ParsePositions": "FuzzPositions",
-	"pkg/unpack.parse":    "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
+	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
 	"pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor",
 	"pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",
 	"pkg/kafka/share.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker",

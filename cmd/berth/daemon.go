@@ -178,7 +178,8 @@ func apiDaemon() daemon[apiConfig] {
 			}
 			return cell.NewAPI(ctx, c, cell.APIOptions{
 				Server: f, Publishing: s.Limits.Publishing, PrincipalRate: s.Limits.PrincipalRate,
-				Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
+				Listeners: s.Limits.Listeners,
+				Fencer:    s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
 				Audit: s.keepsAudit(), Key: key, UserData: keys,
 			})
 		},

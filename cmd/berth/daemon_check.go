@@ -71,6 +71,7 @@ func (l limitsConfig) check() error {
 		config.Between("limits.address_connections", l.AddressConnections, 0, most),
 		config.Between("limits.address_rate", l.AddressRate, 0, most),
 		config.Between("limits.principal_rate", l.PrincipalRate, 0, most),
+		config.Between("limits.listeners", l.Listeners, 1, 100_000),
 	)
 }
 

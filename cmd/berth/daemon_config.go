@@ -55,6 +55,7 @@ type limitsConfig struct {
 	AddressConnections int `yaml:"address_connections"` // open ones of one address
 	AddressRate        int `yaml:"address_rate"`        // requests and new connections of one address a second
 	PrincipalRate      int `yaml:"principal_rate"`      // requests of one principal a second
+	Listeners          int `yaml:"listeners"`           // to events, at once
 }
 
 // queuesConfig is the file of `berth queues`.
@@ -150,7 +151,7 @@ func defaultAPIConfig() apiConfig {
 		Audit:  auditSignedIn,
 		Limits: limitsConfig{
 			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000,
-			PrincipalRate: 1_000,
+			PrincipalRate: 1_000, Listeners: 1_000,
 		},
 		Fence: fenceConfig{Timeout: time.Minute},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/loopback"
 	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/wire"
@@ -144,6 +145,9 @@ type Config struct {
 
 	OpenAsks int // most consoles that are asked for at once; 0: 64
 
+	Events   events.Bounds // of listeners to events; 0 of each: 50,000, 1,000, and a quarter of these
+	KeepOpen time.Duration // how often one that hears nothing is written to; 0: 15 s
+
 	ConsoleTimeout time.Duration // until a host counts as not answering; 0: 10 s
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
 	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s
@@ -161,6 +165,7 @@ func (c Config) withDefaults() Config {
 			*n = 10_000
 		}
 	}
+	c.Events = boundListeners(c.Events)
 	if c.OpenAsks == 0 {
 		c.OpenAsks = 64
 	}
@@ -169,6 +174,7 @@ func (c Config) withDefaults() Config {
 		otherwise time.Duration
 	}{
 		{&c.DeadAfter, compute.SilentAfter},
+		{&c.KeepOpen, keepOpen},
 		{&c.ConsoleTimeout, 10 * time.Second},
 		{&c.PublishTimeout, 20 * time.Second},
 		{&c.SyncTimeout, 10 * time.Second},

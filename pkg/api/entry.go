@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 )
 
 // instanceKey names an instance among all projects.
@@ -18,8 +19,10 @@ type instanceKey struct {
 // its tombstone.
 type change struct {
 	key      instanceKey
+	at       events.Place
 	instance *compute.Instance
 	later    bool // a later Berth wrote it: nobody here knows what it says
+	unread   bool // nobody knows what it says, nor of which instance: nothing is changed
 }
 
 // asked is a boot request as it is in the log.

@@ -42,7 +42,7 @@ func (s *Server) routeHealth(api huma.API) {
 	}, ready)
 	huma.Register(api, huma.Operation{
 		OperationID: "healthy", Method: http.MethodGet, Path: "/healthz", Tags: []string{"health"},
-		Summary: "Whether the process answers at all", Responses: problems(api),
+		Summary: "Whether the process answers at all", Responses: problems(api, nil),
 	}, ok)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -73,6 +74,8 @@ type instances struct {
 	undecided  map[*entry]origin                  // the requests, with where the last for each instance is
 	refused    map[instanceKey]origin             // requests that were dropped, at most maxRefused
 	read       map[int32]int64                    // up to where requests were read, by partition; none: nothing was
+	told       *events.Log                        // hears of every change; nil: nobody does
+	tellFrom   time.Time                          // but of those that were written before
 }
 
 // projectIndex is what one project has, in every order in which it is listed.
@@ -153,8 +156,19 @@ func unixNano(t time.Time) int64 {
 func (v *instances) apply(changes []change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	entries := make([]events.Entry, 0, len(changes))
+	defer func() {
+		if v.told != nil {
+			v.told.Take(entries) // while nobody sees the instances: see present
+		}
+	}()
 	for _, c := range changes {
+		if c.unread {
+			entries = append(entries, events.Entry{Place: c.at})
+			continue
+		}
 		before, known := v.remove(c.key), entry{instance: c.instance}
+		entries = append(entries, v.entryOf(before.instance, c))
 		if delete(v.later, c.key); c.later {
 			v.later[c.key] = true
 		}
@@ -172,6 +186,15 @@ func (v *instances) apply(changes []change) {
 		}
 		v.add(known)
 	}
+}
+
+// entryOf is what listeners hear of a change. Where compaction has removed all records of an instance nothing tells
+// that it was there. That takes a day at least (delete.retention.ms), so nothing is told of what is half as old.
+func (v *instances) entryOf(before *compute.Instance, c change) events.Entry {
+	if c.later || c.at.Time.Before(v.tellFrom) {
+		return events.Entry{Place: c.at}
+	}
+	return events.Between(c.key.project, c.key.id, before, c.instance, c.at)
 }
 
 // accept takes boot requests; those already decided change nothing. read is up to where requests were read; nil: these

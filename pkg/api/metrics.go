@@ -27,6 +27,8 @@ type Metrics struct {
 	silent   *telemetry.Gauges        // what
 	age      *telemetry.Gauges        // view
 	later    *telemetry.Gauges
+	hearing  *telemetry.Gauges
+	ended    *prometheus.CounterVec // listeners to events, by why
 }
 
 // NewMetrics registers with r, or answers what did before; a nil r gives nil.
@@ -57,6 +59,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"Seconds since this node last took a record of the topic, or began to read it.", "view")
 	m.later = m.Gauges("berth_api_later_instances",
 		"Instances whose record a later version of Berth wrote: this node shows none of them.")
+	m.hearing = m.Gauges("berth_api_listeners", "Listeners to events now.")
+	m.ended = m.Counters("berth_api_listeners_ended_total", "Listeners to events that ended, by why: left by themselves, "+
+		"caught-up as they had asked for, slow or blocked and cut off, stopping with the node, signed-out.", "why")
 	return telemetry.Shared(r, m)
 }
 
@@ -77,6 +82,7 @@ func (m *Metrics) show(s *Server) (stop func()) {
 		}
 	}))
 	stops = append(stops, m.later.Ask(func(say telemetry.Say) { say(float64(s.views.instances.unreadable())) }))
+	stops = append(stops, m.hearing.Ask(func(say telemetry.Say) { say(float64(s.events.Listeners())) }))
 	return func() {
 		for _, stop := range stops {
 			stop()
@@ -94,7 +100,15 @@ func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 	op := ctx.Operation().OperationID
 	m.requests.WithLabelValues(op, strconv.Itoa(ctx.Status())).Inc()
-	m.took.WithLabelValues(op).Observe(telemetry.Since(began))
+	if op != followEvents { // that takes as long as somebody listens
+		m.took.WithLabelValues(op).Observe(telemetry.Since(began))
+	}
+}
+
+func (m *Metrics) listenerEnded(why string) {
+	if m != nil {
+		m.ended.WithLabelValues(why).Inc()
+	}
 }
 
 // unrouted counts a request that no operation took.

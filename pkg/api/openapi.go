@@ -4,6 +4,7 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,13 +15,15 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// problems is how an operation answers when it refuses, for the document.
-func problems(api huma.API) map[string]*huma.Response {
+// problems is how an operation answers when it refuses, for the document, beside its other answers.
+func problems(api huma.API, others map[string]*huma.Response) map[string]*huma.Response {
 	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
-	return map[string]*huma.Response{"default": {
+	all := map[string]*huma.Response{"default": {
 		Description: "A problem",
 		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
 	}}
+	maps.Copy(all, others)
+	return all
 }
 
 // openAPI makes the document of all operations. It is written when somebody first

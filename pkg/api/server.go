@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/api/strict"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/ratelimit"
 	"github.com/berth-project/berth/pkg/ui"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -33,6 +34,7 @@ type Server struct {
 	asks    *consoleAsks
 	rates   *ratelimit.Limiter // of principals
 	pages   chan struct{}      // holds one for each page of the audit that is read
+	events  *events.Log        // what has changed
 	open    sync.Once          // the word that user data lies open here, and need not
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
@@ -45,8 +47,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
+	told := events.NewLog(c.Events, c.Partitions)
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), syncs: newSharedSync(c.Syncer),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told, syncs: newSharedSync(c.Syncer),
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
@@ -89,6 +92,7 @@ func (s *Server) routes() http.Handler {
 	s.routeAudit(api)
 	s.routeExplain(api)
 	s.routePlacements(api)
+	s.routeEvents(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.Handle("GET /ui/", ui.Handler())
@@ -129,7 +133,7 @@ func humaConfig(transform huma.Transformer) huma.Config {
 // and refuse while the node has not caught up.
 func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	op = s.secured(op)
-	op.Responses = problems(api)
+	op.Responses = problems(api, op.Responses)
 	op.MaxBodyBytes = max(op.MaxBodyBytes, maxBody) + 1 // huma refuses as much as its bound
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		if behind := s.views.behind(); len(behind) > 0 {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -40,12 +41,13 @@ const (
 
 var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"}
 
-func newViews(partitions int32, log *zap.Logger) views {
+func newViews(partitions int32, log *zap.Logger, told *events.Log) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
 		caughtUp: new([4]atomic.Bool), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]),
 		log: log,
 	}
+	v.instances.told, v.instances.tellFrom = told, time.Now().Add(-tellEntries)
 	for i := range v.lastRecord {
 		v.noteRecords(i, 1)
 	}
@@ -88,26 +90,29 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 	v.noteRecords(viewInstances, len(recs))
 	changes := make([]change, 0, len(recs))
 	for _, rec := range recs {
+		at := events.Place{Partition: rec.Partition, Offset: rec.Offset, Time: rec.Time}
 		if rec.Value == nil {
 			p, id, err := wire.ParseInstanceKey(rec.Key)
 			if err != nil {
 				v.logUnreadable("instances", rec, err)
+				changes = append(changes, change{at: at, unread: true})
 				continue
 			}
-			changes = append(changes, change{key: instanceKey{p, id}})
+			changes = append(changes, change{key: instanceKey{p, id}, at: at})
 			continue
 		}
 		if p, id, err := wire.ParseInstanceKey(rec.Key); err == nil && wire.LaterThan(rec, s.config.Reads) {
 			v.logUnreadable("instances", rec, errLaterSchema)
-			changes = append(changes, change{key: instanceKey{p, id}, later: true})
+			changes = append(changes, change{key: instanceKey{p, id}, at: at, later: true})
 			continue
 		}
 		inst, err := wire.DecodeInstance(rec.ReadUpTo(s.config.Reads))
 		if err != nil {
 			v.logUnreadable("instances", rec, err)
+			changes = append(changes, change{at: at, unread: true})
 			continue
 		}
-		changes = append(changes, change{key: instanceKey{inst.Project, inst.ID}, instance: &inst})
+		changes = append(changes, change{key: instanceKey{inst.Project, inst.ID}, at: at, instance: &inst})
 	}
 	v.instances.apply(changes)
 	if end {

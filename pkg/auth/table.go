@@ -40,6 +40,7 @@ func Operations() map[string]Need {
 		"explain-boot":     {RoleReader, Project, "counts of hosts; their names are for operators"},
 		"ask-placements":   {RoleReader, Body, "counts of hosts and machines; their names are for operators"},
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
+		"follow-events":    {RoleReader, Project, "of all projects for operators"},
 		"delete-instance":  {RoleMember, Instance, ""},
 		"stop-instance":    {RoleMember, Instance, ""},
 		"start-instance":   {RoleMember, Instance, ""},

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/publishkey"
@@ -29,6 +30,7 @@ type APIOptions struct {
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 
 	PrincipalRate int // requests of one principal a second; 0: no limit
+	Listeners     int // to events at once; 0: 1,000
 	// Tokens lets callers sign in with tokens, and SignIn with what else they have. Without either, every
 	// caller that reaches the node may do everything.
 	Tokens bool
@@ -102,7 +104,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 			return admin.Committed(ctx, topics.ConductorGroup(), topics.Requests())
 		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
-		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
+		PrincipalRate: o.PrincipalRate, Events: events.Bounds{Listeners: o.Listeners}, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
 		Audit: kept, Trail: trail, UserData: o.UserData,
 	})
 	if err != nil {
@@ -118,6 +120,11 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	g.Add("consoles", listening)
 	g.Add("refused requests", service.Func(server.DropRefused))
 	g.Add("http", o.Server.Serving(server.Handler()))
+	g.Add("listeners", service.Func(func(ctx context.Context) error { // they end before http waits for them
+		<-ctx.Done()
+		server.StopListeners()
+		return nil
+	}))
 	return g, nil
 }
 

@@ -133,7 +133,7 @@ type Wish struct {
 	Partitions []int32 // in which that is; nil: all
 	From       Positions
 	Since      time.Time // without From: all that is known since then; zero: what comes from now on
-	Caller     string
+	Caller     string    // empty: it is not bounded by itself
 }
 
 // Listen begins to listen; the listener must be closed. It is refused with KindUnavailable where there are as many as
@@ -166,10 +166,12 @@ func (l *Log) Listen(w Wish) (*Listener, error) {
 func (l *Log) admit(w Wish) error {
 	switch {
 	case l.stopped:
-		return compute.Unavailable("listen", fmt.Errorf("this node stops"))
+		return &compute.Error{
+			Kind: compute.KindUnavailable, Message: "this node stops", Remedy: "go on at another one",
+		}
 	case l.count >= l.bounds.Listeners:
 		return tooMany("this node has so many listeners already", l.bounds.Listeners)
-	case l.open[w.Caller] >= l.bounds.OfCaller:
+	case w.Caller != "" && l.open[w.Caller] >= l.bounds.OfCaller:
 		return tooMany("you have so many listeners at this node already", l.bounds.OfCaller)
 	}
 	return nil

@@ -132,16 +132,8 @@ func FromInstance(i *compute.Instance) Instance {
 	out.State, out.Reason = State(i.State.String()), FromReason(i.Reason)
 	out.Queue, out.Resources = i.Queue, i.Resources
 	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
-	if i.Power != compute.PowerUnknown {
-		out.Power = i.Power.String()
-	}
-	out.Stopped = FromReason(i.Stopped)
-	if c := i.Command; c != nil {
-		out.Command = &PowerCommand{Op: c.Op.String(), Command: c.Command, Hard: c.Hard, At: utc(c.At)}
-	}
-	if a := i.Answer; a != nil {
-		out.Answer = &PowerAnswer{Op: a.Op.String(), Command: a.Command, Failed: a.Failed, At: utc(a.At)}
-	}
+	out.Power, out.Stopped = FromPower(i.Power), FromReason(i.Stopped)
+	out.Command, out.Answer = FromCommand(i.Command), FromAnswer(i.Answer)
 	for _, f := range i.Failures {
 		out.Failures = append(out.Failures, Failure{
 			Host: f.Host, Attempt: f.Attempt, Class: f.Class.String(), Message: f.Message, At: f.At.UTC(),
@@ -154,6 +146,30 @@ func FromInstance(i *compute.Instance) Instance {
 		out.NextTryAt = utc(i.PublishAt)
 	}
 	return out
+}
+
+// FromPower shows what a machine does; "" where nobody knows.
+func FromPower(p compute.PowerState) string {
+	if p == compute.PowerUnknown {
+		return ""
+	}
+	return p.String()
+}
+
+// FromCommand shows a power command; nil stays nil.
+func FromCommand(c *compute.PowerCommand) *PowerCommand {
+	if c == nil {
+		return nil
+	}
+	return &PowerCommand{Op: c.Op.String(), Command: c.Command, Hard: c.Hard, At: utc(c.At)}
+}
+
+// FromAnswer shows how a power command ended; nil stays nil.
+func FromAnswer(a *compute.PowerAnswer) *PowerAnswer {
+	if a == nil {
+		return nil
+	}
+	return &PowerAnswer{Op: a.Op.String(), Command: a.Command, Failed: a.Failed, At: utc(a.At)}
 }
 
 // FromRequest shows a boot request that nobody has decided yet.

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
+	"github.com/berth-project/berth/pkg/sse"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// followEvents is the operation that does not end by itself.
+const followEvents = "follow-events"
+
+const eventsDescription = "Server-sent events: one for each change of an instance, as this node reads it from the log. " +
+	"Of the names of events, change has the change, and removed says that a record is gone, long after its instance " +
+	"ended. Both have an id.\n\n" +
+	"**Going on.** Send the last id that came as Last-Event-ID, to any node, with the same project: each change behind " +
+	"it that passes the filters comes, once, those of a project in the order of the log. Take the ids of blocks without " +
+	"data too: they come when nothing was to be told. Without Last-Event-ID and since it begins with what comes from now " +
+	"on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and no older ones than " +
+	"it began with: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
+	"silently.\n\n" +
+	"**The present.** With present=true it begins with the instances as they are, deleted ones left out: present for each, " +
+	"then presented. After a gap they come anew.\n\n" +
+	"**The end.** The last event is end, with the reason. A listener that takes nothing for 10 s is cut off without it. " +
+	"503 with Retry-After when there are too many. Lines that begin with a colon keep the connection open: they come " +
+	"every 15 s."
+
+// Bounds of listeners.
+const (
+	keptEvents   = 50_000
+	tellEntries  = 12 * time.Hour // before a node began: what is older may have been compacted without a trace
+	keepOpen     = 15 * time.Second
+	writeEvent   = 10 * time.Second // how long a listener may take nothing
+	tellAtOnce   = 256              // events between two looks at whether to go on
+	comeAgain    = time.Second      // after the end of a stream
+	allProjects  = compute.Project("*")
+	shareOfALone = 4 // one caller may have a quarter of the listeners
+)
+
+type eventsInput struct {
+	Project     compute.Project    `query:"project" doc:"Whose instances; left out, \"default\". * means all projects, for operators."`
+	Instance    compute.InstanceID `query:"instance" doc:"Of this instance alone, by its whole id."`
+	Host        compute.HostID     `query:"host" doc:"Of what this host has after the change, or had before."`
+	State       []string           `query:"state,explode" enum:"queued,starting,active,deleting,deleted,error" doc:"Only changes after which it is in one of these states." nullable:"false"`
+	Reason      []string           `query:"reason,explode" maxItems:"50" doc:"Only changes with one of these reasons, as in BuildFailed." nullable:"false"`
+	LastEventID string             `header:"Last-Event-ID" doc:"The last id that came: it goes on behind it."`
+	Since       time.Time          `query:"since" doc:"Without Last-Event-ID: begin with what this node knows since then, by the time of the log."`
+	Present     bool               `query:"present" doc:"Tell how the instances are now, too. Not with project=*."`
+	Follow      bool               `query:"follow" default:"true" doc:"false: end when all is told that there is now."`
+}
+
+func (s *Server) routeEvents(api huma.API) {
+	schemas := api.OpenAPI().Components.Schemas
+	var kinds []*huma.Schema
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[rest.Event](), reflect.TypeFor[rest.EventsGap](), reflect.TypeFor[rest.EventsEnd](),
+	} {
+		kinds = append(kinds, schemas.Schema(of, true, of.Name()))
+	}
+	route(s, api, huma.Operation{
+		OperationID: followEvents, Method: http.MethodGet, Path: "/v1/events", Tags: []string{"instances"},
+		Summary: "Follow what changes: server-sent events", Description: eventsDescription,
+		Responses: map[string]*huma.Response{"200": {
+			Description: "Events; the schema is that of their data.",
+			Content:     map[string]*huma.MediaType{sse.ContentType: {Schema: &huma.Schema{OneOf: kinds}}},
+		}},
+	}, func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+		wish, err := s.wish(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(h huma.Context) { s.stream(h, in, wish) }}, nil
+	})
+}
+
+// wish is what the caller wants to hear.
+func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error) {
+	w := events.Wish{Since: in.Since, Wanted: events.Wanted{Instance: in.Instance, Host: in.Host}}
+	caller := callerOf(ctx)
+	if !s.door.open() {
+		w.Caller = caller.ID
+	}
+	switch project := orDefault(in.Project); {
+	case project != allProjects:
+		if err := project.Check(); err != nil {
+			return w, err
+		}
+		w.Wanted.Project = project
+		w.Partitions = []int32{wire.Partition(project, s.config.Partitions)}
+	case !caller.ReadsAll():
+		return w, auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
+	case in.Present:
+		return w, compute.Invalid("present", "true", "give one project; GET /v1/hosts/{host}/instances lists a host's")
+	}
+	if in.Instance != "" && in.Instance.Check() != nil {
+		return w, compute.Invalid("instance", string(in.Instance), "give the whole id in lower case")
+	}
+	if in.Host != "" {
+		if err := in.Host.Check(); err != nil {
+			return w, err
+		}
+		var known bool
+		if w.Wanted.Host, known = s.realHost(ctx, in.Host); !known {
+			return w, compute.NotFound("host", string(in.Host), "give a host as your instances show it")
+		}
+	}
+	for _, name := range in.State {
+		state, err := compute.ParseState(name)
+		if err != nil {
+			return w, err
+		}
+		w.Wanted.States = append(w.Wanted.States, state)
+	}
+	for _, code := range in.Reason {
+		w.Wanted.Reasons = append(w.Wanted.Reasons, compute.ReasonCode(code))
+	}
+	if in.LastEventID != "" {
+		var err error
+		if w.From, err = events.ParsePositions(in.LastEventID); err != nil {
+			return w, err
+		}
+		if s.events.Ahead(w.From) { // another node has read more
+			return w, s.catchUp(ctx)
+		}
+	}
+	return w, nil
+}
+
+// present lists the instances of a project as they are, the oldest first, and begins to listen to what changes from
+// then on: nothing changes in between.
+func (v *instances) present(w events.Wanted, begin func() error) ([]*compute.Instance, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if err := begin(); err != nil {
+		return nil, err
+	}
+	var found []*entry
+	if of := v.byProject[w.Project]; of != nil {
+		for k := range of.byID.From(nil) {
+			gone := k.state() == compute.StateDeleted && len(w.States) == 0
+			if k.instance != nil && !gone && w.Takes(events.Present(k.instance)) {
+				found = append(found, k)
+			}
+		}
+	}
+	slices.SortFunc(found, listOrder)
+	all := make([]*compute.Instance, 0, len(found))
+	for _, k := range found {
+		all = append(all, k.instance)
+	}
+	return all, nil
+}
+
+// event shows one.
+func (s *presenter) event(e *events.Event, id string) rest.Event {
+	out := rest.Event{
+		ID: id, At: e.Time.UTC(), Project: e.Project, Instance: e.ID, Name: e.Name, Version: e.Version,
+		State: rest.State(e.After.String()), Host: s.host(e.Host), Attempt: e.Attempt,
+		Reason: rest.FromReason(e.Reason), Command: rest.FromCommand(e.Command), Answer: rest.FromAnswer(e.Answer),
+		Delete: e.Delete && !e.DeleteBefore, Power: rest.FromPower(e.Power),
+	}
+	if e.Before != compute.StateNone {
+		out.StateBefore = rest.State(e.Before.String())
+	}
+	if e.HostBefore != e.Host {
+		out.HostBefore = s.host(e.HostBefore)
+	}
+	if e.PowerBefore != e.Power {
+		out.PowerBefore = rest.FromPower(e.PowerBefore)
+	}
+	if r := out.Reason; r != nil {
+		r.Message, r.Detail, r.Host = s.text(r.Message, e.Named...), s.text(r.Detail, e.Named...), s.host(r.Host)
+	}
+	if out.Answer != nil {
+		out.Answer.Failed = s.text(out.Answer.Failed, e.Named...)
+	}
+	return out
+}
+
+// StopListeners ends all streams of events with a word, and refuses new ones.
+func (s *Server) StopListeners() { s.events.Stop() }
+
+// boundListeners fills in what is not set.
+func boundListeners(b events.Bounds) events.Bounds {
+	b.Kept, b.Listeners = cmp.Or(b.Kept, keptEvents), cmp.Or(b.Listeners, 1000)
+	b.OfCaller = cmp.Or(b.OfCaller, max(1, b.Listeners/shareOfALone))
+	return b
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
+	"github.com/berth-project/berth/pkg/sse"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// stream tells one listener what it wants to hear, until one of both is over. No lock is held while it writes.
+type stream struct {
+	*events.Listener
+	server  *Server
+	in      *eventsInput
+	wish    events.Wish
+	show    *presenter
+	w       http.ResponseWriter
+	control *http.ResponseController
+	present []*compute.Instance // that are to be told
+}
+
+// endsBecause is what the last event of a stream says for people.
+func endsBecause(why string) string {
+	switch why {
+	case "caught-up":
+		return "all that there is was told"
+	case "slow":
+		return "you did not keep up, and what comes next is forgotten here: go on with id, and a gap is told"
+	case "stopping":
+		return "this node stops: go on with id at another one"
+	}
+	return "what you signed in with does not count any more"
+}
+
+func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
+	r, to := humago.Unwrap(h)
+	t := &stream{
+		server: s, in: in, wish: w, show: s.presenter(h.Context()), w: to, control: http.NewResponseController(to),
+	}
+	if err := t.listen(in.Present && in.LastEventID == ""); err != nil {
+		s.answer(h, s.refuse(followEvents, err))
+		return
+	}
+	defer func() { t.Close() }()
+	for name, value := range map[string]string{
+		"Content-Type": sse.ContentType, "Cache-Control": "no-store",
+		"X-Accel-Buffering": "no", // proxies that would wait until there is more
+	} {
+		h.SetHeader(name, value)
+	}
+	h.SetStatus(http.StatusOK)
+	_ = t.control.SetReadDeadline(time.Time{}) // a server's time-out is for requests: the listener says no more
+	why, err := t.tell(h.Context(), func() error { return s.stillMay(h, r) })
+	if err == nil {
+		err = t.write(rest.EventEnd, t.At().String(), rest.EventsEnd{
+			ID: t.At().String(), Why: why, Message: endsBecause(why),
+		})
+	}
+	switch {
+	case h.Context().Err() != nil:
+		why = "left"
+	case err != nil:
+		why = "blocked"
+	}
+	s.metrics.listenerEnded(why)
+}
+
+// stillMay refuses a caller that has signed out since, or lost the role.
+func (s *Server) stillMay(h huma.Context, r *http.Request) error {
+	caller, err := s.caller(h.Context(), r)
+	if err != nil {
+		return err
+	}
+	return s.door.checkEarly(s.door.needs[followEvents], caller, h)
+}
+
+// listen begins to listen, with the present or without.
+func (t *stream) listen(present bool) (err error) {
+	begin := func() error {
+		l, err := t.server.events.Listen(t.wish)
+		if err == nil {
+			t.Listener = l
+		}
+		return err
+	}
+	if !present {
+		return begin()
+	}
+	t.wish.From, t.wish.Since = nil, time.Time{}
+	t.present, err = t.server.views.instances.present(t.wish.Wanted, begin)
+	return err
+}
+
+// tell answers why it is over; with an error the listener cannot be told.
+func (t *stream) tell(ctx context.Context, may func() error) (why string, err error) {
+	if err := t.block(sse.Event{Retry: comeAgain, ID: t.At().String()}); err != nil {
+		return "", err
+	}
+	beat := time.NewTicker(t.server.config.KeepOpen)
+	defer beat.Stop()
+	for {
+		more, why, err := t.some()
+		if err != nil || why != "" {
+			return why, err
+		}
+		wait := t.Wait()
+		if more {
+			wait = closed()
+		} else if err := t.flush(); err != nil {
+			return "", err
+		} else if !t.in.Follow {
+			return "caught-up", nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-beat.C:
+			if err := may(); err != nil && compute.KindOf(err) != compute.KindUnavailable {
+				return "signed-out", nil
+			}
+			if err := t.beat(); err != nil {
+				return "", err
+			}
+		case <-wait:
+		}
+	}
+}
+
+func closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// some tells a part of what there is, and says whether there may be more.
+func (t *stream) some() (more bool, why string, err error) {
+	for range tellAtOnce {
+		if t.presenting() {
+			if err := t.tellPresent(); err != nil {
+				return false, "", err
+			}
+			continue
+		}
+		switch i := t.Next(); i.Kind {
+		case events.Nothing:
+			return false, "", nil
+		case events.Stopped:
+			return false, "stopping", nil
+		case events.Slow:
+			return false, "slow", nil
+		case events.Gap:
+			err = t.gap("forgotten", "changes before this may be missing: this node does not have them any more")
+		case events.Foreign:
+			err = t.gap("another-log", "the Last-Event-ID is behind the end of the log: it is of another one, or of another cell")
+		case events.Change:
+			name := rest.EventChange
+			if i.Event.Removed {
+				name = rest.EventRemoved
+			}
+			id := t.At().String()
+			err = t.write(name, id, t.show.event(i.Event, id))
+		}
+		if err != nil {
+			return false, "", err
+		}
+	}
+	return true, "", nil
+}
+
+// presenting says that the end of the present is not told yet.
+func (t *stream) presenting() bool { return t.present != nil }
+
+// tellPresent tells of one instance how it is; after the last, that it was that.
+func (t *stream) tellPresent() error {
+	if len(t.present) == 0 {
+		t.present = nil
+		id := t.At().String()
+		return t.write(rest.EventPresented, id, rest.EventsGap{ID: id})
+	}
+	i := t.present[0]
+	t.present = t.present[1:]
+	return t.write(rest.EventPresent, "", t.show.event(events.Present(i), ""))
+}
+
+// gap says that something is missing. The present then is what the listener needs.
+func (t *stream) gap(why, message string) error {
+	if t.in.Present {
+		t.Close()
+		if err := t.listen(true); err != nil {
+			return err
+		}
+	}
+	id := t.At().String()
+	return t.write(rest.EventGap, id, rest.EventsGap{ID: id, Why: why, Message: message})
+}
+
+func (t *stream) write(name, id string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return t.put(sse.Event{ID: id, Name: name, Data: data})
+}
+
+// put writes an event, which waits for more to be flushed with.
+func (t *stream) put(e sse.Event) error {
+	if err := t.hurry(); err != nil {
+		return err
+	}
+	return e.Write(t.w)
+}
+
+// block writes one that is told at once.
+func (t *stream) block(e sse.Event) error {
+	if err := t.put(e); err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+// beat keeps the connection open, and says how far it is.
+func (t *stream) beat() error {
+	if err := t.hurry(); err != nil {
+		return err
+	}
+	if err := sse.Comment(t.w, "still here"); err != nil {
+		return err
+	}
+	if t.presenting() {
+		return t.flush()
+	}
+	return t.block(sse.Event{ID: t.At().String()})
+}
+
+// hurry has the next write fail where the listener takes nothing.
+func (t *stream) hurry() error {
+	err := t.control.SetWriteDeadline(time.Now().Add(writeEvent))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+func (t *stream) flush() error {
+	if err := t.hurry(); err != nil {
+		return err
+	}
+	return t.control.Flush()
+}

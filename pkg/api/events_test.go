@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/events"
+	"github.com/berth-project/berth/pkg/sse"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// hearing is one listener to events, over HTTP.
+type hearing struct {
+	t    testing.TB
+	node *node
+	resp *http.Response
+	read *sse.Reader
+	last string // the id that came last
+	stop context.CancelFunc
+}
+
+// serve answers for a node over HTTP, for as long as the test runs.
+func (n *node) serve() *httptest.Server {
+	server := httptest.NewServer(n.Handler())
+	n.Cleanup(server.Close)
+	n.Cleanup(n.StopListeners)
+	return server
+}
+
+// hear begins to listen, and has heard the first block.
+func (n *node) hear(server *httptest.Server, query, last string) *hearing {
+	n.Helper()
+	ctx, stop := context.WithCancel(n.Context())
+	req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/events?"+query, nil)
+	if err != nil {
+		n.Fatal(err)
+	}
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	if n.as != "" {
+		req.Header.Set("Authorization", "Bearer "+n.as)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		n.Fatal(err)
+	}
+	h := &hearing{t: n, node: n, resp: resp, stop: stop}
+	n.Cleanup(h.leave)
+	h.read = sse.NewReader(resp.Body, 1<<20)
+	if resp.StatusCode == 200 {
+		h.block()
+	}
+	return h
+}
+
+func (h *hearing) leave() {
+	h.stop()
+	_ = h.resp.Body.Close()
+}
+
+func (h *hearing) block() sse.Event {
+	h.t.Helper()
+	e, err := h.read.Next()
+	if err != nil {
+		h.t.Fatalf("the stream is over: %v", err)
+	}
+	if e.ID != "" {
+		h.last = e.ID
+	}
+	return e
+}
+
+// hears checks what comes next, each in a line: the name of the event, and what of it matters.
+func (h *hearing) hears(want ...string) {
+	h.t.Helper()
+	for _, line := range want {
+		e := h.block()
+		for e.Name == "" { // a block without data
+			e = h.block()
+		}
+		var v struct {
+			rest.Event
+			Why string
+		}
+		if err := json.Unmarshal(e.Data, &v); err != nil {
+			h.t.Fatalf("%v in %s", err, e.Data)
+		}
+		got := e.Name
+		for _, s := range []string{v.Name, string(v.StateBefore), string(v.State), string(v.Host), v.Why} {
+			if s != "" {
+				got += " " + s
+			}
+		}
+		if got != line {
+			h.t.Fatalf("heard %q, want %q: %s", got, line, e.Data)
+		}
+	}
+}
+
+// log is what the test has written to the topic instances; nodes read it.
+type log struct {
+	versions map[compute.InstanceID]compute.Version
+	recs     []wire.Record
+}
+
+// write appends the record of a machine that has come to a state.
+func (l *log) write(id compute.InstanceID, name string, state compute.State, change ...func(*compute.Instance)) {
+	i := instance(id, name, state, change...)
+	if l.versions == nil {
+		l.versions = map[compute.InstanceID]compute.Version{}
+	}
+	l.versions[id]++
+	i.Version = l.versions[id]
+	rec := wire.EncodeInstance(i)
+	rec.Partition, rec.Offset = wire.Partition(i.Project, 4), int64(len(l.recs))
+	rec.Time = time.Now()
+	l.recs = append(l.recs, rec)
+}
+
+// life writes what becomes of a machine that starts.
+func (l *log) life(id compute.InstanceID, name string, change ...func(*compute.Instance)) {
+	for _, s := range []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive} {
+		l.write(id, name, s, change...)
+	}
+}
+
+func of(p compute.Project) func(*compute.Instance) {
+	return func(i *compute.Instance) { i.Project = p }
+}
+
+func TestEvents(t *testing.T) {
+	var l log
+	a, b := newNode(t), newNode(t)
+	onA, onB := a.serve(), b.serve()
+	h := a.hear(onA, "", "")
+	all := a.hear(onA, "project=*", "")
+	l.life(id1, "web")
+	l.write(id2, "db", compute.StateQueued, of("other"))
+	a.Instances(l.recs, true)
+	h.hears("change web queued", "change web queued starting h1")
+	all.hears("change web queued", "change web queued starting h1", "change web starting active h1", "change db queued")
+	h.leave()
+
+	// Another node goes on where this one stopped, though it has not read so far yet.
+	b.sync = func() error { b.Instances(l.recs, true); return nil }
+	h = b.hear(onB, "", h.last)
+	h.hears("change web starting active h1")
+	stopped := &compute.Reason{Code: compute.GuestShutdown, Detail: "powered off on h1"}
+	l.write(id1, "web", compute.StateActive, func(i *compute.Instance) {
+		i.Power, i.Stopped = compute.PowerStopped, stopped
+	})
+	for _, n := range []*node{a, b} {
+		n.Instances(l.recs[len(l.recs)-1:], true)
+	}
+	e := h.block()
+	var event rest.Event
+	if err := json.Unmarshal(e.Data, &event); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "an event", rest.Event{
+		ID: e.ID, At: l.recs[4].Time.UTC(), Project: "default", Instance: id1, Name: "web", Version: 4,
+		StateBefore: "active", State: "active", Host: "h1", Attempt: 1, Power: "stopped",
+		Reason: rest.FromReason(stopped),
+	}, event)
+	if want := fmt.Sprintf("%d:5", wire.Partition("default", 4)); e.ID != want {
+		t.Errorf("the id is %s, want %s", e.ID, want)
+	}
+
+	// Filters, of what is known since then.
+	since := "since=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	for query, want := range map[string][]string{
+		"state=starting":                     {"change web queued starting h1"},
+		"instance=" + string(id1):            {"change web queued", "change web queued starting h1", "change web starting active h1", "change web active active h1"},
+		"instance=" + string(id3):            nil,
+		"host=h1&state=active":               {"change web starting active h1", "change web active active h1"},
+		"reason=GuestShutdown&reason=Foo":    {"change web active active h1"},
+		"project=other":                      {"change db queued"},
+		"project=*&state=queued":             {"change web queued", "change db queued"},
+		"project=nobody":                     nil,
+		"project=*&host=h2":                  nil,
+		"project=other&state=active&host=h1": nil,
+	} {
+		h := a.hear(onA, since+"&follow=false&"+query, "")
+		h.hears(append(want, "end caught-up")...)
+	}
+	for query, field := range map[string]string{
+		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]", "present=true&project=*": "present",
+		"silly=1": "silly",
+	} {
+		if p := a.do("GET", "/v1/events?follow=false&"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	for _, last := range []string{"silly", "99:1"} {
+		req := httptest.NewRequest("GET", "/v1/events?follow=false", nil)
+		req.Header.Set("Last-Event-ID", last)
+		if p := a.ask(req).refused(422, compute.KindInvalid); p.Field != "Last-Event-ID" || p.Remedy == "" {
+			t.Errorf("%s: %+v", last, p)
+		}
+	}
+}
+
+func TestEventsOfWhatIsPresent(t *testing.T) {
+	var l log
+	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 4} }).read()
+	server := n.serve()
+	l.life(id1, "web")
+	l.write(id2, "db", compute.StateQueued)
+	l.write(id3, "old", compute.StateDeleted)
+	n.Instances(l.recs, true)
+	h := n.hear(server, "present=true", "")
+	h.hears("present web active h1", "present db queued", "presented")
+	l.write(id2, "db", compute.StateStarting)
+	n.Instances(l.recs[5:], true)
+	h.hears("change db queued starting h1")
+	h.leave()
+	for range 5 { // more than is kept
+		l.write(id1, "web", compute.StateActive)
+	}
+	n.Instances(l.recs[6:], true)
+	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db starting h1", "presented")
+	n.hear(server, "", h.last).hears("gap forgotten", "change web active active h1")
+	n.hear(server, "present=true&state=deleted", "").hears("present old deleted", "presented")
+}
+
+// A node that has just begun reads a log from which compaction has removed records. What it has not read it does not
+// pass over silently: of what lies behind that it tells all.
+func TestEventsOfACompactedLog(t *testing.T) {
+	var l log
+	l.life(id1, "web")
+	l.life(id2, "db")
+	l.life(id3, "new")
+	at := wire.Partition("default", 4)
+	for name, c := range map[string]struct {
+		kept []int // offsets that are still there
+		from int
+		want []string
+	}{
+		"nothing is removed": {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, 4, []string{"change db starting active h1"}[:0]},
+		"behind what was":    {[]int{2, 5, 6, 7, 8}, 6, nil},
+		"at what was":        {[]int{2, 5, 6, 7, 8}, 5, nil},
+		"within what was":    {[]int{2, 5, 6, 7, 8}, 4, []string{"gap forgotten"}},
+		"before all":         {[]int{2, 5, 6, 7, 8}, 0, []string{"gap forgotten"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			first := c.from
+			for _, i := range c.kept {
+				n.Instances(l.recs[i:i+1], true)
+			}
+			want := c.want
+			if len(want) > 0 {
+				first = 5
+			}
+			names := []string{
+				"change web queued", "change web queued starting h1", "change web starting active h1",
+				"change db queued", "change db queued starting h1", "change db starting active h1",
+				"change new queued", "change new queued starting h1", "change new starting active h1",
+			}
+			if len(c.kept) < 9 {
+				names[5] = "change db active h1" // what it was before is not known
+			}
+			want = append(append([]string(nil), want...), names[first:]...)
+			h := n.hear(n.serve(), "follow=false", fmt.Sprintf("%d:%d", at, c.from))
+			h.hears(append(want, "end caught-up")...)
+		})
+	}
+	t.Run("what was written long ago is not told", func(t *testing.T) {
+		old := append([]wire.Record(nil), l.recs...)
+		for i := range old[:4] {
+			old[i].Time = time.Now().Add(-24 * time.Hour)
+		}
+		n := newNode(t)
+		n.Instances(old, true)
+		h := n.hear(n.serve(), "follow=false", fmt.Sprintf("%d:3", at))
+		h.hears("gap forgotten", "change db queued starting h1")
+	})
+	t.Run("what cannot be read is a gap", func(t *testing.T) {
+		n := newNode(t)
+		h := n.hear(n.serve(), "", "")
+		n.Instances([]wire.Record{
+			{Partition: at, Offset: 7, Key: l.recs[0].Key, Value: []byte("garbage"), Time: time.Now()},
+		}, true)
+		h.hears("gap forgotten")
+	})
+	t.Run("an id of another log", func(t *testing.T) {
+		n := newNode(t)
+		n.Instances(l.recs, true)
+		n.hear(n.serve(), "", fmt.Sprintf("%d:10", at)).hears("gap another-log")
+	})
+}
+
+func TestEventsAreForTheProjectsOwn(t *testing.T) {
+	var l log
+	n := lockedNode(t, func(c *Config) { c.KeepOpen = time.Millisecond })
+	server := n.serve()
+	l.versions = map[compute.InstanceID]compute.Version{id1: 1, id2: 1}
+	var reader compute.TokenID
+	n.as = n.token(auth.RoleReader, "own", func(t *compute.Token) { reader = t.ID })
+	for _, project := range []string{"alien", "*"} {
+		if h := n.hear(server, "project="+project, ""); h.resp.StatusCode != 403 {
+			t.Errorf("of %s: %s", project, h.resp.Status)
+		}
+	}
+	if h := n.hear(server, "project=own&host=h1", ""); h.resp.StatusCode != 404 {
+		t.Errorf("by the name of a host: %s", h.resp.Status)
+	}
+	h := n.hear(server, "project=own", "")
+	hidden, _ := n.views.hosts.get("h1")
+	failed := func(i *compute.Instance) {
+		i.Project, i.Reason = "own", &compute.Reason{Code: compute.BuildFailed, Host: "h1", Detail: "no disk on h1"}
+		i.Failures = []compute.Failure{{Host: "h1"}}
+	}
+	l.write(id2, "db", compute.StateActive, of("alien"))
+	l.write(id1, "web", compute.StateQueued, failed)
+	n.Instances(l.recs, true)
+	e := h.block()
+	for e.Name == "" {
+		e = h.block()
+	}
+	var event rest.Event
+	if err := json.Unmarshal(e.Data, &event); err != nil || event.HostBefore != hidden.opaque ||
+		strings.Contains(strings.ReplaceAll(string(e.Data), string(hidden.opaque), ""), "h1") {
+		t.Errorf("%v: %s", err, e.Data)
+	}
+	n.TokenRecords([]wire.Record{wire.Tombstone(wire.KeyToken(reader))}, true)
+	h.hears("end signed-out")
+	n.as = n.token(auth.RoleOperator, "")
+	n.hear(server, "project=*&since=2026-01-01T00:00:00Z", "")
+}
+
+func TestListenersAreBoundedAndEndWithAWord(t *testing.T) {
+	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Listeners: 2} }).read()
+	server := n.serve()
+	a, b := n.hear(server, "", ""), n.hear(server, "project=*", "")
+	refused := n.hear(server, "", "")
+	var p rest.Problem
+	err := json.NewDecoder(refused.resp.Body).Decode(&p)
+	if err != nil || refused.resp.StatusCode != 503 || refused.resp.Header.Get("Retry-After") == "" ||
+		p.Field != "limits.listeners" || p.Value != "2" {
+		t.Errorf("%v %s %+v", err, refused.resp.Status, p)
+	}
+	n.StopListeners()
+	a.hears("end stopping")
+	b.hears("end stopping")
+	if _, err := a.read.Next(); err == nil {
+		t.Error("it goes on after the end")
+	}
+	if p := n.do("GET", "/v1/events", nil).refused(503, compute.KindUnavailable); p.Message != "this node stops" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A listener that takes nothing holds nobody up, and is cut off.
+func TestAListenerThatTakesNothing(t *testing.T) {
+	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 1000} }).read()
+	server := n.serve()
+	stuck, other := n.hear(server, "", ""), n.hear(server, "instance="+string(id2), "")
+	var l log
+	long := strings.Repeat("x", 1000)
+	for written := 0; written < 20_000; { // 30 MB: more than sockets hold
+		for range 100 {
+			l.write(id1, "web", compute.StateActive, func(i *compute.Instance) {
+				i.Reason = &compute.Reason{Code: compute.BuildFailed, Detail: fmt.Sprint(len(l.recs)) + long}
+			})
+		}
+		l.write(id2, "db", compute.StateDeleted)
+		n.Instances(l.recs[written:], true)
+		written = len(l.recs)
+		if e := other.block(); e.Name != rest.EventChange {
+			t.Fatalf("the other one heard %s", e.Name)
+		}
+	}
+	for {
+		e, err := stuck.read.Next()
+		if err != nil {
+			t.Fatalf("cut off without a word, after %s: %v", stuck.last, err)
+		}
+		if e.ID != "" {
+			stuck.last = e.ID
+		}
+		var end rest.EventsEnd
+		if e.Name == rest.EventEnd {
+			if err := json.Unmarshal(e.Data, &end); err != nil || end.Why != "slow" || end.ID != stuck.last {
+				t.Errorf("%v %+v, and the last was %s", err, end, stuck.last)
+			}
+			break
+		}
+	}
+	stuck.leave()
+	n.hear(server, "", stuck.last).hears("gap forgotten")
+}
+
+// What cannot be written is over, at once.
+func TestAListenerThatLeft(t *testing.T) {
+	s := &stream{w: broken{httptest.NewRecorder()}, server: newNode(t).Server}
+	s.control = http.NewResponseController(s.w)
+	if err := s.put(sse.Event{ID: "0:0"}); !errors.Is(err, errBroken) {
+		t.Error(err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type broken struct{ *httptest.ResponseRecorder }
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
