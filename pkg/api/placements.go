@@ -194,10 +194,15 @@ func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
 		told.Ahead += k.Count
 	}
 	for i, k := range kinds {
-		p := sh.placement(k.asks, overQuota(limits, used, mix[i:i+1]))
-		p.Exists, p.Count, p.Fits = k.exists, k.count, filled.Fits[i]
-		p.Alone = explain.Fill(sh.ahead(kinds[i:i+1]), mix[i:i+1], hosts).Fits[0]
-		after := explain.Hosts(mix[i].Wanted, filled.Left)
+		p, before := sh.placement(k.asks, overQuota(limits, used, mix[i:i+1]))
+		p.Exists, p.Count, p.Fits, p.Alone = k.exists, k.count, filled.Fits[i], min(k.count, before.Room)
+		if p.Place != nil { // what waits there is of the same size
+			p.Alone = min(k.count, max(0, before.Room-int64(p.Place.Depth)))
+		}
+		after := before
+		if p.Fits < p.Count { // else nothing is said of it
+			after = explain.Hosts(mix[i].Wanted, filled.Left)
+		}
 		open := sh.names || k.asks.Boot.Host == "" // what one host has free is what others use of it
 		if !open && p.Fits < p.Count {
 			p.Fits, p.Alone = min(p.Fits, 1), min(p.Alone, 1)
@@ -212,7 +217,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
 		}
 		told.Kinds[i] = explain.MixKind{
 			Name: fmt.Sprintf("%d %s", p.Count, p.Queue), Boot: k.asks.Boot, Count: p.Count, Fits: p.Fits, Alone: p.Alone,
-			Before: explain.Hosts(mix[i].Wanted, hosts), After: after, Amounts: open,
+			Before: before, After: after, Amounts: open,
 		}
 		out.Kinds = append(out.Kinds, p)
 		out.Count, out.Fits, out.Admitted = out.Count+p.Count, out.Fits+p.Fits, out.Admitted+admitted[i]
@@ -343,8 +348,8 @@ func overQuota(limits, used compute.Resources, mix []explain.Kind) *compute.Reas
 
 const quotaRemedy = "delete something of this project, or ask for more quota"
 
-// placement says what would become of an instance that is not there.
-func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Placement {
+// placement says what would become of an instance that is not there, and what every host is to it.
+func (s *presenter) placement(i *compute.Instance, over *compute.Reason) (rest.Placement, explain.Answer) {
 	f := explain.Facts{Now: s.now, Instance: i, Before: true, Name: s.host, Amounts: s.names}
 	var e rest.Explanation
 	s.situate(&f, &e)
@@ -365,5 +370,5 @@ func (s *presenter) placement(i *compute.Instance, over *compute.Reason) rest.Pl
 		out.Summary = "it would be refused: " + out.Refused.Message + "; beyond that, " + out.Summary
 		out.YouCan = append([]string{quotaRemedy}, out.YouCan...)
 	}
-	return out
+	return out, f.Hosts
 }

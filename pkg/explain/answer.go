@@ -80,6 +80,9 @@ func Hosts(w Wanted, hosts []Host) Answer {
 
 // near keeps the nearest, in order.
 func (a *Answer) near(v Verdict, order func(a, b Verdict) int) {
+	if len(a.Nearest) == MostNearest && order(v, a.Nearest[MostNearest-1]) > 0 {
+		return // as nearly all of a large cell are
+	}
 	at, _ := slices.BinarySearchFunc(a.Nearest, v, order)
 	if at == MostNearest {
 		return
