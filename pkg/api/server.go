@@ -93,6 +93,7 @@ func (s *Server) routes() http.Handler {
 	s.routeExplain(api)
 	s.routePlacements(api)
 	s.routeEvents(api)
+	s.routeCapacity(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.Handle("GET /ui/", ui.Handler())

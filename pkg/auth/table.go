@@ -52,6 +52,7 @@ func Operations() map[string]Need {
 		"show-flavor":       {RoleReader, Anywhere, ""},
 		"list-capabilities": {RoleReader, Anywhere, ""},
 		"show-capability":   {RoleReader, Anywhere, ""},
+		"show-capacity":     {RoleReader, Anywhere, "counts and sums of all projects together"},
 		"list-queues":       {RoleReader, Anywhere, "counts of all projects together"},
 		"show-queue":        {RoleReader, Anywhere, "counts of all projects together"},
 

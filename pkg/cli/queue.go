@@ -39,43 +39,6 @@ func newPagingQueues(s *settings, short string, look func() Sheet[client.Queue])
 	return cmd
 }
 
-func newCapacity(s *settings) *cobra.Command {
-	cmd := newPagingQueues(s, "Say how many machines of each kind hosts could have", capacitySheet)
-	cmd.Use, cmd.Aliases = "capacity", nil
-	cmd.Long = `Say how many machines of each kind could begin now, each kind by itself, by what hosts said last: of each flavor
-and each choice of capabilities that it is offered with.
-
-STRANDED are those that could begin besides if what is free on different hosts were on one: the room is there, in pieces
-that are too small. EMPTY are those that there could be if hosts had no other machines.`
-	cmd.Example = "  berth capacity\n  berth capacity --flavor m1.small"
-	return cmd
-}
-
-func capacitySheet() Sheet[client.Queue] {
-	number := func(of func(client.Capacity) int64) func(client.Queue) string {
-		return func(q client.Queue) string {
-			if q.Capacity == nil {
-				return ""
-			}
-			return fmt.Sprint(of(*q.Capacity))
-		}
-	}
-	return Sheet[client.Queue]{
-		Name: func(q client.Queue) string { return string(q.Name) },
-		none: "No flavors. berth flavor add makes one.",
-		Columns: []Column[client.Queue]{
-			{Title: "FLAVOR", Cell: func(q client.Queue) string { return kind(q.Flavor, q.With) }},
-			{Title: "NOW", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Room })},
-			{Title: "STRANDED", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Stranded })},
-			{Title: "EMPTY", Right: true, Cell: number(func(c client.Capacity) int64 { return c.Empty })},
-			{Title: "HOSTS NOW", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.Eligible })},
-			{Title: "FULL", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.Full })},
-			{Title: "NEVER", Right: true, Cell: hostsOf(func(c client.HostCounts) uint32 { return c.NeverFits })},
-			{Title: "EACH NEEDS", Cell: func(q client.Queue) string { return humanResources(q.Resources) }},
-		},
-	}
-}
-
 func newQueueShow(s *settings) *cobra.Command {
 	return newShowing(
 		s,

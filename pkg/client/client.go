@@ -61,6 +61,8 @@ type (
 	MixKind       = rest.MixKind
 	QuotaStep     = rest.QuotaStep
 	Capacity      = rest.Capacity
+	CapacityBy    = rest.CapacityBy
+	ValueCapacity = rest.ValueCapacity
 	Standings     = rest.Standings
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration

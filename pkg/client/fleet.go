@@ -37,6 +37,21 @@ func (c *Client) QueuePages(ctx context.Context, f compute.FlavorName) iter.Seq2
 	return pages[Queue](ctx, c, query, "queues")
 }
 
+// CapacityBy says how many machines of each flavor, or of one, hosts could have, by the values of an axis; without one
+// on all hosts together.
+func (c *Client) CapacityBy(ctx context.Context, axis compute.AxisName, f compute.FlavorName) (CapacityBy, error) {
+	query := url.Values{}
+	if axis != "" {
+		query.Set("by", string(axis))
+	}
+	if f != "" {
+		query.Set("flavor", string(f))
+	}
+	var out CapacityBy
+	err := c.call(ctx, http.MethodGet, query, nil, &out, "capacity")
+	return out, err
+}
+
 // Host shows what a host last said.
 func (c *Client) Host(ctx context.Context, h compute.HostID) (Host, error) {
 	var out Host
