@@ -97,7 +97,7 @@ func (s *Server) usable(flavors []compute.Flavor) []explain.Wanted {
 
 func poolView(v compute.AxisValue, names []compute.FlavorName, asked []explain.Wanted, p explain.Pool) rest.ValueCapacity {
 	out := rest.ValueCapacity{
-		Value: v, Hosts: p.Hosts, Taking: p.Taking, Free: p.Free, Unusable: p.Unusable, Flavors: []rest.FlavorCapacity{},
+		Value: v, Hosts: p.Hosts, Taking: p.Taking, Free: p.Spare, Unusable: p.Unusable, Flavors: []rest.FlavorCapacity{},
 	}
 	for i, c := range p.Kinds {
 		out.Flavors = append(out.Flavors, rest.FlavorCapacity{

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// TestCapacityByZone: each value counts the hosts that do for it.
-func TestCapacityByZone(t *testing.T) {
+// TestCapacityByValue: each value counts the hosts that do for it.
+func TestCapacityByValue(t *testing.T) {
 	n := newNode(t)
 	into[rest.Change](n.do("POST", "/v1/capabilities", rest.Capability{Axis: "zone", Values: []rest.CapabilityValue{
 		{Value: "a", Requires: []compute.Trait{"CUSTOM_ZONE_A"}}, {Value: "b", Requires: []compute.Trait{"CUSTOM_ZONE_B"}},

@@ -8,8 +8,8 @@ import "github.com/berth-project/berth/pkg/compute"
 type Pool struct {
 	Hosts    uint32            // of that sort
 	Taking   uint32            // of them: those that take work
-	Free     compute.Resources // on those that take work
-	Unusable compute.Resources // of Free: what stays, whichever one kind is begun on a host as often as it fits
+	Spare    compute.Resources // what is free on those that take work
+	Unusable compute.Resources // of Spare: what stays, whichever one kind is begun on a host as often as it fits
 	Kinds    []Capacity        // of each kind that is asked about
 	Largest  int               // the kind of which one machine takes the largest part of what is there, of those with room; -1: none has
 }
@@ -17,7 +17,7 @@ type Pool struct {
 // PoolOf is the pool of the hosts that could have, when empty, what a choice wants by itself. asked are the kinds whose
 // machines are counted, and all those that may use what is free.
 func PoolOf(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
-	out := Pool{Free: compute.Resources{}, Unusable: compute.Resources{}, Kinds: make([]Capacity, len(asked)), Largest: -1}
+	out := Pool{Spare: compute.Resources{}, Unusable: compute.Resources{}, Kinds: make([]Capacity, len(asked)), Largest: -1}
 	whole := compute.Resources{}
 	for _, h := range hosts {
 		s := choice.At(h)
@@ -31,7 +31,7 @@ func PoolOf(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
 		}
 		if s.Now() || s == Full {
 			out.Taking++
-			out.Free.Add(h.Beacon.Free)
+			out.Spare.Add(h.Beacon.Free)
 			out.Unusable.Add(unusable(all, h))
 		}
 	}

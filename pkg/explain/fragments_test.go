@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestPoolOfAZone: hosts of the zone count, and of those that take work what no kind can use.
-func TestPoolOfAZone(t *testing.T) {
+// TestPoolOfAValue: hosts that do for it count, and of those that take work what no kind can use.
+func TestPoolOfAValue(t *testing.T) {
 	a := traits("CUSTOM_ZONE_A")
 	hosts := []Host{
 		host("h1", 8, a), host("h2", 3, a), host("h3", 1, a), host("h4", 8, a, silent), host("h5", 8, a, in(compute.HostDraining, "")),
@@ -24,7 +24,7 @@ func TestPoolOfAZone(t *testing.T) {
 	got := PoolOf(Wanted{Required: []compute.Trait{"CUSTOM_ZONE_A"}}, []Wanted{small, large}, []Wanted{small, large}, hosts)
 	want := Pool{
 		Hosts: 5, Taking: 3, Largest: 1, Kinds: got.Kinds,
-		Free:     compute.Resources{compute.VCPU: 12, compute.MemoryMB: 12 * 2048},
+		Spare:    compute.Resources{compute.VCPU: 12, compute.MemoryMB: 12 * 2048},
 		Unusable: compute.Resources{compute.VCPU: 2, compute.MemoryMB: 11 * 2048},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Capacity{})); diff != "" {
@@ -35,7 +35,7 @@ func TestPoolOfAZone(t *testing.T) {
 	}
 	card := compute.Resources{"CUSTOM_GPU": 1}
 	hosts[1].Beacon.Inventory.Totals = hosts[1].Beacon.Inventory.Totals.Plus(card) // which is taken
-	if cards := PoolOf(Wanted{Resources: card}, nil, nil, hosts); cards.Hosts != 1 || cards.Taking != 1 || cards.Free[compute.VCPU] != 3 {
+	if cards := PoolOf(Wanted{Resources: card}, nil, nil, hosts); cards.Hosts != 1 || cards.Taking != 1 || cards.Spare[compute.VCPU] != 3 {
 		t.Errorf("of the host with a card: %+v", cards)
 	}
 	if none := PoolOf(Wanted{}, []Wanted{small}, nil, nil); none.Hosts != 0 || none.Largest != -1 {
@@ -66,15 +66,15 @@ func TestPoolsAreTheirHosts(t *testing.T) {
 				room[i] += c.Room
 				fits = fits || c.Room > 0
 			}
-			if !fits && !one.Unusable.Equal(one.Free) {
-				rt.Fatalf("nothing fits, and of %v %v is unusable", one.Free, one.Unusable)
+			if !fits && !one.Unusable.Equal(one.Spare) {
+				rt.Fatalf("nothing fits, and of %v %v is unusable", one.Spare, one.Unusable)
 			}
 			for class, n := range one.Unusable {
-				if n < 0 || n > one.Free[class] {
-					rt.Fatalf("of %v %v is unusable", one.Free, one.Unusable)
+				if n < 0 || n > one.Spare[class] {
+					rt.Fatalf("of %v %v is unusable", one.Spare, one.Unusable)
 				}
 			}
-			free.Add(one.Free)
+			free.Add(one.Spare)
 			stays.Add(one.Unusable)
 		}
 		for i, c := range whole.Kinds {
@@ -82,7 +82,7 @@ func TestPoolsAreTheirHosts(t *testing.T) {
 				rt.Fatalf("%+v, one by one %v", whole, room)
 			}
 		}
-		if !free.Equal(whole.Free) || !stays.Equal(whole.Unusable) {
+		if !free.Equal(whole.Spare) || !stays.Equal(whole.Unusable) {
 			rt.Fatal(fmt.Sprintf("%+v, one by one %v and %v", whole, free, stays))
 		}
 	})
