@@ -123,7 +123,7 @@ var arrows = map[string][]string{
 	},
 	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
 	"pkg/verify":              {"pkg/compute", "pkg/sealed"},
-	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/secretfile", "pkg/clienttls"},
+	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/secretfile", "pkg/clienttls", "pkg/sse"},
 	"pkg/publish":             {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish", "pkg/publishkey"},
 	"pkg/publish/publishtest": {"*"},
 	"pkg/follow":              {"pkg/compute", "pkg/wire", "pkg/follow", "pkg/unpack"},

@@ -63,9 +63,7 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 	_ = t.control.SetReadDeadline(time.Time{}) // a server's time-out is for requests: the listener says no more
 	why, err := t.tell(h.Context(), func() error { return s.stillMay(h, r) })
 	if err == nil {
-		err = t.write(rest.EventEnd, t.At().String(), rest.EventsEnd{
-			ID: t.At().String(), Why: why, Message: endsBecause(why),
-		})
+		err = t.write(rest.EventEnd, t.id(), rest.EventsEnd{ID: t.id(), Why: why, Message: endsBecause(why)})
 	}
 	switch {
 	case h.Context().Err() != nil:
@@ -104,7 +102,7 @@ func (t *stream) listen(present bool) (err error) {
 
 // tell answers why it is over; with an error the listener cannot be told.
 func (t *stream) tell(ctx context.Context, may func() error) (why string, err error) {
-	if err := t.block(sse.Event{Retry: comeAgain, ID: t.At().String()}); err != nil {
+	if err := t.block(sse.Event{Retry: comeAgain, ID: t.id()}); err != nil {
 		return "", err
 	}
 	beat := time.NewTicker(t.server.config.KeepOpen)
@@ -178,6 +176,14 @@ func (t *stream) some() (more bool, why string, err error) {
 	return true, "", nil
 }
 
+// id is where a listener goes on that is cut off now; empty while it has not been told all of the present.
+func (t *stream) id() string {
+	if t.presenting() {
+		return ""
+	}
+	return t.At().String()
+}
+
 // presenting says that the end of the present is not told yet.
 func (t *stream) presenting() bool { return t.present != nil }
 
@@ -201,8 +207,7 @@ func (t *stream) gap(why, message string) error {
 			return err
 		}
 	}
-	id := t.At().String()
-	return t.write(rest.EventGap, id, rest.EventsGap{ID: id, Why: why, Message: message})
+	return t.write(rest.EventGap, t.id(), rest.EventsGap{ID: t.At().String(), Why: why, Message: message})
 }
 
 func (t *stream) write(name, id string, v any) error {
@@ -237,10 +242,10 @@ func (t *stream) beat() error {
 	if err := sse.Comment(t.w, "still here"); err != nil {
 		return err
 	}
-	if t.presenting() {
-		return t.flush()
+	if err := (sse.Event{ID: t.id()}).Write(t.w); err != nil {
+		return err
 	}
-	return t.block(sse.Event{ID: t.At().String()})
+	return t.flush()
 }
 
 // hurry has the next write fail where the listener takes nothing.

@@ -223,7 +223,10 @@ func TestEventsOfWhatIsPresent(t *testing.T) {
 	l.write(id3, "old", compute.StateDeleted)
 	n.Instances(l.recs, true)
 	h := n.hear(server, "present=true", "")
-	h.hears("present web active h1", "present db queued", "presented")
+	if h.hears("present web active h1"); h.last != "" {
+		t.Errorf("it would go on at %s, and never hear the rest", h.last)
+	}
+	h.hears("present db queued", "presented")
 	l.write(id2, "db", compute.StateStarting)
 	n.Instances(l.recs[5:], true)
 	h.hears("change db queued starting h1")

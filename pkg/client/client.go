@@ -66,6 +66,8 @@ type (
 	Standings     = rest.Standings
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration
+	Event         = rest.Event
+	EventsGap     = rest.EventsGap
 )
 
 // Config says where the API is and for which project to ask.

@@ -51,7 +51,7 @@ type EventsGap struct {
 
 // EventsEnd says why a stream ends.
 type EventsEnd struct {
-	ID      string `json:"id" doc:"The Last-Event-ID to go on with." example:"3:1900"`
+	ID      string `json:"id,omitempty" doc:"The Last-Event-ID to go on with; absent where the present was not told to its end." example:"3:1900"`
 	Why     string `json:"why" enum:"caught-up,slow,stopping,signed-out" doc:"caught-up: follow=false, and all was told. slow: you did not keep up, and what comes behind id is forgotten at this node. stopping: the node stops; others go on. signed-out: what you signed in with does not count any more."`
 	Message string `json:"message"`
 }
