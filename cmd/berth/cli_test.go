@@ -152,6 +152,7 @@ type far struct {
 	mu        sync.Mutex
 	instances map[compute.InstanceID]compute.Instance
 	hosts     map[compute.HostID]compute.Beacon
+	written   int64 // records of instances
 }
 
 // Sync has nothing to catch up with.
@@ -184,6 +185,14 @@ func (f *far) Send(_ context.Context, recs ...wire.Record) error {
 // Append is Send; every stream has 41 records already.
 func (f *far) Append(ctx context.Context, rec wire.Record) (int64, error) {
 	return 41, f.Send(ctx, rec)
+}
+
+// write appends an instance to the log, which the node reads.
+func (f *far) write(i compute.Instance) {
+	rec := wire.EncodeInstance(i).At(f.topics.Instances(), wire.Partition(i.Project, 4), f.written)
+	rec.Time = time.Now()
+	f.written++
+	f.node.Instances([]wire.Record{rec}, true)
 }
 
 // openQueues lists the queues of all flavors but those called slow…, and closes
@@ -243,7 +252,7 @@ func (f *far) decide(rec wire.Record) error {
 	i.Version++
 	i.ChangedAt = now
 	f.instances[i.ID] = i
-	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
+	f.write(i)
 	f.count(i.Host)
 	return nil
 }
@@ -301,7 +310,7 @@ func (f *far) lose(req compute.Request, now time.Time) {
 			}
 		}
 		f.instances[id] = i
-		f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
+		f.write(i)
 	}
 }
 

@@ -32,8 +32,8 @@ const eventsDescription = "Server-sent events: one for each change of an instanc
 	"on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and no older ones than " +
 	"it began with: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
 	"silently.\n\n" +
-	"**The present.** With present=true it begins with the instances as they are, deleted ones left out: present for each, " +
-	"then presented. After a gap they come anew.\n\n" +
+	"**The present.** With present=true it begins with the instances as they are: present for each, deleted ones only " +
+	"if state or instance names them, then presented. After a gap they come anew.\n\n" +
 	"**The end.** The last event is end, with the reason. A listener that takes nothing for 10 s is cut off without it. " +
 	"503 with Retry-After when there are too many. Lines that begin with a colon keep the connection open: they come " +
 	"every 15 s."
@@ -150,7 +150,7 @@ func (v *instances) present(w events.Wanted, begin func() error) ([]*compute.Ins
 	var found []*entry
 	if of := v.byProject[w.Project]; of != nil {
 		for k := range of.byID.From(nil) {
-			gone := k.state() == compute.StateDeleted && len(w.States) == 0
+			gone := k.state() == compute.StateDeleted && len(w.States) == 0 && w.Instance == ""
 			if k.instance != nil && !gone && w.Takes(events.Present(k.instance)) {
 				found = append(found, k)
 			}

@@ -20,7 +20,7 @@ func newList(s *settings) *cobra.Command {
 	var states []string
 	var f client.Filter
 	var host, queue, flavor, by string
-	var everybody bool
+	var everybody, watch bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -41,6 +41,9 @@ func newList(s *settings) *cobra.Command {
 				f.States = append(f.States, state)
 			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
+			if watch {
+				return watchList(cmd, c, out, f, by, everybody)
+			}
 			if out == formatName && by == "" {
 				f.Fields = []string{"id"}
 			}
@@ -81,6 +84,7 @@ func newList(s *settings) *cobra.Command {
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
 	sortFlag(cmd, &by)
+	flags.BoolVarP(&watch, "watch", "w", false, "then a line for each change, until it is stopped")
 	return cmd
 }
 
@@ -105,6 +109,43 @@ func ofAll(ctx context.Context, c *client.Client, f client.Filter) ([]client.Ins
 	}
 	slices.SortStableFunc(all, func(a, b client.Instance) int { return a.AcceptedAt.Compare(b.AcceptedAt) })
 	return all, nil
+}
+
+// watchList prints how the instances are, and then what changes, each in a line.
+func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter, by string, everybody bool) error {
+	if f.All || f.Queue != "" || f.Flavor != "" || by != "" {
+		return compute.Invalid("watch", "true", "it goes with --state, --host, --name and --all-projects alone")
+	}
+	if _, err := eventStates(statesByName(f.States)); err != nil {
+		return err
+	}
+	lines := newEventLines(cmd, out, everybody)
+	ask := client.Follow{AllProjects: everybody, Host: f.Host, States: f.States, Present: true, Lost: lines.lost}
+	var present []client.Told // printed together: so the columns are as wide as all need
+	return followEvents(cmd.Context(), c, ask, func(t client.Told) error {
+		switch {
+		case f.Name != "" && t.Event.Name != f.Name && t.Event.Instance != "":
+			return nil
+		case t.Kind == kindPresent:
+			present = append(present, t)
+			return nil
+		}
+		lines.fit(present)
+		for _, p := range present {
+			if err := lines.told(p); err != nil {
+				return err
+			}
+		}
+		present = nil
+		return lines.told(t)
+	})
+}
+
+func statesByName(all []compute.State) (names []string) {
+	for _, s := range all {
+		names = append(names, s.String())
+	}
+	return names
 }
 
 // instanceSheet is how instances are listed.

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,16 +16,56 @@ import (
 )
 
 func newShow(s *settings) *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	cmd := &cobra.Command{
 		Use:   "show NAME|ID|PREFIX",
 		Short: "Show an instance with all that is known of it",
 		Args:  cobra.ExactArgs(1),
-		RunE: s.about(func(cmd *cobra.Command, _ *client.Client, out Format, i client.Instance) error {
+		RunE: s.about(func(cmd *cobra.Command, c *client.Client, out Format, i client.Instance) error {
 			now := time.Now()
 			details := func(i client.Instance) []detail { return instanceDetails(i, now) }
-			return instanceSheet(now).one(cmd.OutOrStdout(), out, i, details)
+			err := instanceSheet(now).one(cmd.OutOrStdout(), out, i, details)
+			if err != nil || !watch {
+				return err
+			}
+			return watchInstance(cmd, c, out, i)
 		}),
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "then a line for each change, until it has ended")
+	return cmd
+}
+
+// errEnded is that an instance has ended, and nothing more is to be told of it.
+var errEnded = errors.New("ended")
+
+// watchInstance prints what changes of an instance from what was shown on, until it has ended.
+func watchInstance(cmd *cobra.Command, c *client.Client, out Format, i client.Instance) error {
+	lines := newEventLines(cmd, out, false)
+	lines.apart = true
+	ask := client.Follow{Instance: i.ID, Present: true, Lost: lines.lost}
+	shown := i.Version
+	err := followEvents(cmd.Context(), c, ask, func(t client.Told) error {
+		switch {
+		case t.Kind == kindGap:
+			return lines.told(t)
+		case t.Kind == kindPresented && i.State.Compute().Ended():
+			return errEnded
+		case t.Kind == kindPresented, t.Event.Version <= shown && t.Kind != kindRemoved:
+			return nil
+		}
+		shown, i.State = t.Event.Version, t.Event.State
+		if err := lines.told(t); err != nil {
+			return err
+		}
+		if t.Event.State.Compute().Ended() {
+			return errEnded
+		}
+		return nil
+	})
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
 }
 
 // about is what a command does that is about the one instance that its argument means.

@@ -68,6 +68,8 @@ type (
 	Duration      = rest.Duration
 	Event         = rest.Event
 	EventsGap     = rest.EventsGap
+	PowerCommand  = rest.PowerCommand
+	PowerAnswer   = rest.PowerAnswer
 )
 
 // Config says where the API is and for which project to ask.

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/client"
+)
+
+func TestWhatHappened(t *testing.T) {
+	failed := &client.Reason{Code: "BuildFailed", Message: "attempt 1 failed on h1 (host): no disk"}
+	for want, e := range map[string]client.Event{
+		"admitted":                 {State: "queued"},
+		"refused; over quota":      {State: "error", Reason: &client.Reason{Message: "over quota"}},
+		"attempt 2 granted":        {StateBefore: "queued", State: "starting", Attempt: 2},
+		"it runs":                  {StateBefore: "starting", State: "active", Power: "running"},
+		"stop asked for":           {StateBefore: "active", State: "active", Command: &client.PowerCommand{Op: "stop"}},
+		"it is gone":               {StateBefore: "deleting", State: "deleted", PowerBefore: "running"},
+		"delete asked for":         {StateBefore: "active", State: "deleting", Delete: true},
+		"its record changed":       {StateBefore: "active", State: "active"},
+		"reboot failed: no button": {StateBefore: "active", State: "active", Answer: &client.PowerAnswer{Op: "reboot", Failed: "no button"}},
+		"queued again; attempt 1 failed on h1 (host): no disk":  {StateBefore: "starting", State: "queued", Reason: failed},
+		"it has failed; attempt 1 failed on h1 (host): no disk": {StateBefore: "starting", State: "error", Reason: failed},
+		"stop done; it shut down": {
+			StateBefore: "active", State: "active", PowerBefore: "running", Power: "stopped",
+			Answer: &client.PowerAnswer{Op: "stop"},
+			Reason: &client.Reason{Code: "StoppedByCommand", Message: "stopped by command: it shut down", Detail: "it shut down"},
+		},
+		"now stopped; the guest powered itself off": {
+			StateBefore: "active", State: "active", PowerBefore: "running", Power: "stopped",
+			Reason: &client.Reason{Code: "GuestShutdown", Message: "the guest powered itself off"},
+		},
+	} {
+		if got := happened(client.Told{Kind: "change", Event: e}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := happened(client.Told{Kind: kindPresent, Event: client.Event{State: "active"}}); got != "" {
+		t.Errorf("%q of what is present", got)
+	}
+}
+
+func TestClock(t *testing.T) {
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
+	if got := clock(noon, noon.Add(time.Hour)) + " " + clock(noon, noon.Add(24*time.Hour)); got != "12:00:00 2026-03-04 12:00:00" {
+		t.Error(got)
+	}
+}
+
+const watched = `retry: 1
+
+event: present
+data: {"instance":"11111111-1111","name":"web","state":"active","host":"h1","version":3,"at":"2020-01-01T00:00:00Z"}
+
+event: present
+data: {"instance":"22222222-2222","name":"a-long\u001b[2Jname","state":"queued","version":1,"at":"2020-01-01T00:00:00Z"}
+
+id: 0:7
+event: presented
+data: {"id":"0:7"}
+
+: still here
+id: 0:9
+
+id: 0:10
+event: change
+data: {"id":"0:10","instance":"22222222-2222","name":"a-long\u001b[2Jname","state_before":"queued","state":"deleted","version":2,"at":"2020-01-01T00:00:00Z"}
+
+id: 0:20
+event: gap
+data: {"id":"0:20","why":"forgotten","message":"changes are missing"}
+
+id: 0:21
+event: end
+data: {"why":"caught-up"}
+
+`
+
+// run runs a command against a node that says so.
+func run(t *testing.T, says string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	t.Setenv("TZ", "UTC")
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, says)
+	}))
+	defer node.Close()
+	root := NewRoot()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	code = Execute(t.Context(), root, append([]string{"--api", node.URL}, args...))
+	return o.String(), e.String(), code
+}
+
+func TestListWatch(t *testing.T) {
+	out, errs, code := run(t, watched, "list", "--watch")
+	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
+	want := strings.ReplaceAll(`TIME                 ID        NAME            STATE            HOST  WHAT
+DAY  11111111  web             active           h1    -
+DAY  22222222  a-long?[2Jname  queued           -     -
+DAY  22222222  a-long?[2Jname  deleted          -     it is gone
+`, "DAY", day)
+	if diff := cmp.Diff(want, out); diff != "" || code != 0 || errs != "berth: a gap: changes are missing; it goes on at 0:20\n" {
+		t.Errorf("%d %q (-want +got):\n%s", code, errs, diff)
+	}
+	out, _, _ = run(t, watched, "list", "--watch", "--name", "web")
+	if strings.Contains(out, "22222222") || !strings.Contains(out, "11111111") {
+		t.Errorf("by name:\n%s", out)
+	}
+	out, errs, _ = run(t, watched, "events", "-f", "-o", "json")
+	want = `{"kind":"gap","id":"0:20","why":"forgotten","message":"changes are missing"}`
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || lines[4] != want || errs != "" {
+		t.Errorf("%q\n%s", errs, out)
+	}
+	out, _, _ = run(t, watched, "events", "--limit", "2", "-o", "json")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || lines[1] != want {
+		t.Errorf("the last two:\n%s", out)
+	}
+}
