@@ -123,14 +123,24 @@ func brief(err error) error { return errors.New(cut(err.Error(), maxShown)) }
 // maxTrace is well above a W3C traceparent (55 bytes).
 const maxTrace = 128
 
-// travels says whether t may be a header: a trace that is none is dropped, as
-// W3C asks, and never a reason to refuse a record.
+// travels says whether t may be a header: a traceparent as W3C has it, and in later versions what is longer. A trace
+// that is none is dropped, as W3C asks, and never a reason to refuse a record.
 func travels(t compute.Trace) bool {
-	if t == "" || len(t) > maxTrace {
+	const form = "00-00000000000000000000000000000000-0000000000000000-00"
+	if len(t) < len(form) || len(t) > maxTrace || len(t) > len(form) && (string(t[:2]) == form[:2] || t[len(form)] != '-') {
 		return false
 	}
-	for _, c := range []byte(t) {
-		if c <= ' ' || c > '~' {
+	for i, c := range []byte(t) {
+		switch {
+		case i >= len(form): // of a later version
+			if c <= ' ' || c > '~' {
+				return false
+			}
+		case form[i] == '-':
+			if c != '-' {
+				return false
+			}
+		case (c < '0' || c > '9') && (c < 'a' || c > 'f'):
 			return false
 		}
 	}

@@ -225,10 +225,20 @@ func TestKeysOfEveryPartition(t *testing.T) {
 
 func TestTrace(t *testing.T) {
 	for trace, want := range map[compute.Trace]compute.Trace{
-		sampleTrace:  sampleTrace,
-		"":           "",
-		"two\nlines": "",
-		compute.Trace(strings.Repeat("0", maxTrace+1)): "",
+		sampleTrace:                      sampleTrace,
+		"":                               "",
+		"two\nlines":                     "",
+		"none":                           "",
+		sampleTrace[1:]:                  "",
+		sampleTrace + "-more":            "", // version 00 has nothing behind the flags
+		"01" + sampleTrace[2:]:           "01" + sampleTrace[2:],
+		"01" + sampleTrace[2:] + "-more": "01" + sampleTrace[2:] + "-more",
+		"01" + sampleTrace[2:] + "more":  "",
+		"01" + sampleTrace[2:] + "-\n":   "",
+		compute.Trace(strings.ToUpper(string(sampleTrace))):                         "",
+		compute.Trace(strings.ReplaceAll(string(sampleTrace), "-", "_")):            "",
+		"01" + sampleTrace[2:] + "-" + compute.Trace(strings.Repeat("0", maxTrace)): "",
+		compute.Trace(strings.Repeat("0", maxTrace+1)):                              "",
 	} {
 		q := sampleRequest(compute.OpDelete)
 		q.Trace = ""
