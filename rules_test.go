@@ -50,10 +50,10 @@ var arrows = map[string][]string{
 	},
 	"conductor": {
 		"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins", "pkg/hostkey",
-		"pkg/publishkey",
+		"pkg/publishkey", "pkg/tracing",
 	},
 	"compute-agent/agent": {
-		"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sealed",
+		"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sealed", "pkg/tracing",
 	},
 	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"pkg/sorted":                    {},
 	"pkg/twins":                     {"pkg/compute"},
 	"pkg/telemetry":                 {"pkg/compute"},
+	"pkg/tracing":                   {"pkg/compute"},
 	"pkg/config":                    {"pkg/compute"},
 	"pkg/kafka": {
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka/access", "pkg/kafka/internal/pace",
@@ -105,7 +106,7 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
-		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse",
+		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse", "pkg/tracing",
 	},
 	"pkg/events":           {"pkg/compute"},
 	"pkg/ui":               {},
@@ -134,7 +135,7 @@ var arrows = map[string][]string{
 		"pkg/embedded",
 		"pkg/api", "pkg/audit", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify", "pkg/hostkey",
 		"pkg/publishkey", "pkg/sealed", "pkg/events",
-		"pkg/secretfile", "pkg/clienttls", "pkg/loopback",
+		"pkg/secretfile", "pkg/clienttls", "pkg/loopback", "pkg/tracing",
 	},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin", "pkg/secretfile", "pkg/loopback", "pkg/terminal"},
 	"pkg/signin":           {"pkg/compute", "pkg/clienttls"},
