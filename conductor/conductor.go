@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 	Now        func() time.Time     // this process's clock; default time.Now
 	Log        *zap.Logger          // default: none
 	Metrics    *Metrics             // nil: nobody counts
+	Tracer     *tracing.Tracer      // of boots; nil: none is traced here
 }
 
 func (c Config) withDefaults() Config {

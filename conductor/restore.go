@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -127,7 +128,8 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 			return false
 		}
 		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
-			zap.String("instance", string(r.inst.ID)), zap.Int32("partition", p), zap.Int64("offset", r.offset))
+			zap.String("instance", string(r.inst.ID)), tracing.Field(r.inst.Trace),
+			zap.Int32("partition", p), zap.Int64("offset", r.offset))
 		l.addPoison(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset),
 			malformed(errors.New("another project's instance has this id")))
 		return true

@@ -71,7 +71,12 @@ func (t *turn) of(p int32) *tally {
 
 // committed counts: what was decided of a partition has happened.
 func (t *turn) committed(p int32) {
-	m, done := t.cfg.Metrics, t.of(p)
+	done := t.of(p)
+	t.tell(done)
+	m := t.cfg.Metrics
+	if m == nil {
+		return
+	}
 	for _, mv := range done.moves {
 		if mv.is != compute.StateNone {
 			m.decided(mv.was, mv.inst)

@@ -25,7 +25,8 @@ type turn struct {
 	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
 	result wire.Result
-	tally  map[int32]*tally // by partition; nil without metrics
+	tally  map[int32]*tally             // by partition; nil without metrics and traces
+	inputs map[compute.InstanceID]input // of what is traced
 }
 
 // Turn decides what its records lead to: updates of the views first, then what
@@ -63,7 +64,7 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 
 func (c *Conductor) turn(now time.Time) *turn {
 	t := &turn{Conductor: c, now: c.clock.At(now), local: now}
-	if c.cfg.Metrics != nil {
+	if c.cfg.Metrics != nil || c.cfg.Tracer != nil {
 		t.tally = map[int32]*tally{}
 	}
 	return t
@@ -163,6 +164,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.refuseIfAlive(r, rec); reason != nil {
 			return reason
 		}
+		t.traceRequest(rec, &r)
 		t.catchUp(rec.Partition, r)
 		return t.step(rec.Partition, admit.Requested{Request: r})
 	case t.cfg.Topics.Reports():
@@ -177,6 +179,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 			return reason
 		}
 		t.inbox.noteLife(r.Host, logged(rec, t.now), t.cfg.AliveFor)
+		t.trace(r.Instance, r.Trace, input{at: rec.Time})
 		return t.step(rec.Partition, admit.Reported{Report: r})
 	}
 	return malformed(errors.New("a conductor reads requests and reports"))

@@ -40,6 +40,7 @@ type daemon[C daemonSettings] struct {
 type daemonSettings interface {
 	check() error
 	common() (cell.KafkaSettings, logConfig)
+	tracing() cell.TracingSettings
 	face() face
 }
 
@@ -108,7 +109,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	if err != nil {
 		return err
 	}
-	c = d.as(c, settings)
+	c = d.as(c, settings).Traced(settings.tracing(), d.name)
 	c.Tokens = d.tokens != nil && d.tokens(settings)
 	c.Audit = d.audit != nil && d.audit(settings)
 	for _, w := range loaded.Warnings {
@@ -124,6 +125,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	reporter.face = statusserver.New(shown)
 	g := service.NewGroup()
+	g.Closes("traces", c.Tracer.Close)
 	if shown.Address != "" {
 		g.Add("status", reporter.face)
 	}

@@ -21,6 +21,13 @@ func (c queuesConfig) common() (cell.KafkaSettings, logConfig)    { return c.Kaf
 func (c conductorConfig) common() (cell.KafkaSettings, logConfig) { return c.Kafka, c.Log }
 func (c agentConfig) common() (cell.KafkaSettings, logConfig)     { return c.Kafka, c.Log }
 
+func (c apiConfig) tracing() cell.TracingSettings       { return c.Tracing }
+func (c queuesConfig) tracing() cell.TracingSettings    { return cell.TracingSettings{} } // it sees no boots
+func (c conductorConfig) tracing() cell.TracingSettings { return c.Tracing }
+func (c agentConfig) tracing() cell.TracingSettings {
+	return cell.TracingSettings{Endpoint: c.Tracing.Endpoint} // it begins no trace
+}
+
 func (c apiConfig) face() face {
 	return face{
 		listen: c.Listen, tls: c.TLS, signIn: !c.Auth.none(),
@@ -42,6 +49,7 @@ func (c apiConfig) check() error {
 		key,
 		c.Kafka.Check(),
 		c.Log.check(),
+		c.Tracing.Check(),
 		c.checkListen(),
 		c.TLS.Check(),
 		c.checkAuth(),
@@ -96,6 +104,7 @@ func (c conductorConfig) check() error {
 	return errors.Join(
 		c.Kafka.Check(),
 		c.Log.check(),
+		c.Tracing.Check(),
 		c.Status.check(),
 		c.Hosts.Check(),
 		c.Publish.Check(),
@@ -106,7 +115,7 @@ func (c conductorConfig) check() error {
 
 func (c agentConfig) check() error {
 	errs := []error{
-		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(), c.UserData.Check(),
+		c.Kafka.Check(), c.Log.check(), c.tracing().Check(), c.Status.check(), c.checkHost(), c.UserData.Check(),
 		config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
 	}

@@ -27,9 +27,10 @@ type statusConfig struct {
 
 // apiConfig is the file of `berth api`.
 type apiConfig struct {
-	Kafka  cell.KafkaSettings `yaml:"kafka"`
-	Log    logConfig          `yaml:"log"`
-	Listen string             `yaml:"listen"`
+	Kafka   cell.KafkaSettings   `yaml:"kafka"`
+	Log     logConfig            `yaml:"log"`
+	Tracing cell.TracingSettings `yaml:"tracing"`
+	Listen  string               `yaml:"listen"`
 	// lets Listen be open to others: whatever reaches it may do anything
 	InsecureListen bool           `yaml:"insecure_listen"`
 	TLS            tlsfiles.Paths `yaml:"tls"`
@@ -73,6 +74,7 @@ type queuesConfig struct {
 type conductorConfig struct {
 	Kafka   cell.KafkaSettings   `yaml:"kafka"`
 	Log     logConfig            `yaml:"log"`
+	Tracing cell.TracingSettings `yaml:"tracing"`
 	Status  statusConfig         `yaml:"status"`
 	Hosts   cell.HostsSettings   `yaml:"hosts"`
 	Publish cell.PublishSettings `yaml:"publish"`
@@ -85,10 +87,16 @@ type endedConfig struct {
 	Ended int `yaml:"ended"` // instances of a project
 }
 
+// collectorConfig is where an agent tells of the boots that others have chosen to trace.
+type collectorConfig struct {
+	Endpoint string `yaml:"endpoint"` // empty: nowhere
+}
+
 // agentConfig is the file of `berth agent`.
 type agentConfig struct {
 	Kafka   cell.KafkaSettings `yaml:"kafka"`
 	Log     logConfig          `yaml:"log"`
+	Tracing collectorConfig    `yaml:"tracing"`
 	Status  statusConfig       `yaml:"status"`
 	Host    compute.HostID     `yaml:"host"`
 	HostKey string             `yaml:"host_key_file"` // empty: what it says is not signed
@@ -145,10 +153,11 @@ func defaultLog() logConfig { return logConfig{Level: "info", Format: "console"}
 
 func defaultAPIConfig() apiConfig {
 	return apiConfig{
-		Kafka:  cell.DefaultKafka(),
-		Log:    defaultLog(),
-		Listen: "127.0.0.1:7070",
-		Audit:  auditSignedIn,
+		Kafka:   cell.DefaultKafka(),
+		Log:     defaultLog(),
+		Tracing: cell.DefaultTracing(),
+		Listen:  "127.0.0.1:7070",
+		Audit:   auditSignedIn,
 		Limits: limitsConfig{
 			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000,
 			PrincipalRate: 1_000, Listeners: 1_000,
@@ -169,8 +178,9 @@ func defaultQueuesConfig() queuesConfig {
 
 func defaultConductorConfig() conductorConfig {
 	return conductorConfig{
-		Kafka: cell.DefaultKafka(), Log: defaultLog(), Hosts: cell.DefaultHosts(), Publish: cell.DefaultPublish(),
-		Limits: endedConfig{Ended: 10_000},
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), Tracing: cell.DefaultTracing(), Hosts: cell.DefaultHosts(),
+		Publish: cell.DefaultPublish(),
+		Limits:  endedConfig{Ended: 10_000},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -39,6 +40,10 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 				return compute.Invalid("hosts", fmt.Sprint(hosts), "give a number from 0 to 10000")
 			}
 			o.Hosts = cell.SimulatedHosts(hosts)
+			if err := tracing.CheckEndpoint("traces", o.Tracing.Endpoint); err != nil {
+				return err
+			}
+			o.Tracing.Ratio = 1
 			if err := real.choose(&o); err != nil {
 				return err
 			}
@@ -77,6 +82,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 	f.BoolVar(&tokens, "tokens", false, "callers sign in: an admin's token for a day is printed")
 	f.StringVar(&o.Data, "data", "", "folder to keep everything in; without it all is forgotten at the end")
 	f.StringSliceVar(&o.Kafka, "kafka", nil, "brokers, host:port; without it an embedded one")
+	f.StringVar(&o.Tracing.Endpoint, "traces", "", "collector for traces of all boots, OTLP over HTTP: http://HOST:4318")
 	f.StringVar(&o.Prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics")
 	cli.HideGlobalFlags(cmd)
 	return cmd

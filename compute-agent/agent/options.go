@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/sealed"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -33,9 +34,10 @@ type Options struct {
 	Driver     hypervisor.Driver
 	Puller     fetch.Puller
 	Reporter   Reporter
-	Random     io.Reader   // makes claim ids; nil: crypto/rand
-	Log        *zap.Logger // nil: none
-	Metrics    *Metrics    // nil: nobody counts
+	Random     io.Reader       // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger     // nil: none
+	Metrics    *Metrics        // nil: nobody counts
+	Tracer     *tracing.Tracer // of boots; nil: none is traced here
 	// this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
 	Now     func() time.Time
 	Slots   int             // builds prepared at once; 0: 4

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -87,10 +88,12 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	}
 	switch how, why := a.verdict(); how {
 	case wire.AckAccept:
-		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
+		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), tracing.Field(b.Trace),
+			zap.String("why", why))
 		l.o.Puller.Ack(ref, wire.AckAccept)
 	case wire.AckRelease:
-		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
+		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), tracing.Field(b.Trace),
+			zap.String("why", why))
 		l.release(ref, a.never(l.fetches.Outgrown(b)), now)
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
@@ -119,6 +122,7 @@ func (l *loop) beginTask(b compute.Build, ref *wire.WorkRef, place compute.Place
 		l.refs[b.Instance] = *ref
 	}
 	l.a.counts.taken.Add(1)
+	l.traceTaken(&t, b)
 	l.step(b.Instance, task.Taken{})
 }
 

@@ -183,9 +183,11 @@ func (l *loop) word(c compute.Command) bool {
 	switch c.Op {
 	case compute.CommandGrant:
 		l.o.Metrics.answered(t)
+		l.traceAnswer(t, "")
 		l.step(c.Instance, task.Granted{Attempt: c.Attempt, Claim: c.Claim})
 	case compute.CommandDeny:
 		l.o.Metrics.answered(t)
+		l.traceAnswer(t, "denied")
 		if t.Stage == task.Claiming {
 			l.a.counts.denied.Add(1)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/tracing"
 )
 
 // call is one call of the hypervisor. For an instance there is one at a time.
@@ -123,8 +124,9 @@ func (l *loop) called(c *call, e task.Event, err error) {
 	if !ok || t.Claim != c.claim {
 		return
 	}
+	l.traceCall(t, c, err)
 	if err != nil {
-		l.log.Warn("the hypervisor failed", zap.String("instance", string(c.id)),
+		l.log.Warn("the hypervisor failed", zap.String("instance", string(c.id)), tracing.Field(t.Trace),
 			zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", c.stage),
 			zap.String("error", hypervisor.Brief(err.Error())))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -68,6 +69,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	offset, err := s.publish(ctx, written)
+	s.traceBoot(written, traceOf(in.Traceparent), err)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +139,25 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 	}
 	req := &compute.Request{
 		Project: project, Instance: id, Op: compute.OpBoot, Boot: &boot,
-		At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
+		At: s.config.Now().UTC(),
 	}
+	req.Trace = s.config.Tracer.Begin(id, traceOf(in.Traceparent), req.At)
 	return req, req.Check()
+}
+
+// traceBoot tells how long it took until a boot could not be lost any more.
+func (s *Server) traceBoot(req *compute.Request, caller compute.Trace, err error) {
+	if s.config.Tracer == nil || req.Trace == "" {
+		return
+	}
+	span := tracing.Span{
+		Name: "boot", Trace: req.Trace, Boot: true, Caller: caller, From: req.At, To: s.config.Now(),
+		Instance: req.Instance, Project: req.Project, Queue: compute.NameQueue(req.Boot.Flavor, req.Boot.With),
+	}
+	if err != nil {
+		span.Failed = err.Error()
+	}
+	s.config.Tracer.Tell(span)
 }
 
 // checkBoot refuses at once what no host will ever be asked for. What a host has

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/loopback"
 	"github.com/berth-project/berth/pkg/sealed"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -135,6 +136,7 @@ type Config struct {
 	Now      func() time.Time // this node's clock, which may be wrong, for what others read; default time.Now
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
+	Tracer  *tracing.Tracer       // of boots; nil: none is traced here
 	// Publishing is how many publications may be in flight, and how many more may
 	// wait for an earlier request with their id or key; 0: 10,000.
 	Publishing int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -195,7 +196,7 @@ func (s *Server) dropRefused(ctx context.Context) error {
 	for _, r := range s.views.instances.dropRefused(decided) {
 		s.metrics.dropped()
 		s.log.Warn("a conductor has refused a boot: the topic rejected says why",
-			zap.String("instance", string(r.Instance)), zap.String("project", string(r.Project)),
+			zap.String("instance", string(r.Instance)), tracing.Field(r.Trace), zap.String("project", string(r.Project)),
 			zap.Int64("offset", r.offset), zap.Bool("unsigned", r.unsigned))
 	}
 	return nil

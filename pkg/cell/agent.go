@@ -89,7 +89,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
 		Timing: o.Timing, Keys: o.Keys,
-		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
+		Metrics: agent.NewMetrics(c.metrics), Tracer: c.Tracer, Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -33,6 +34,7 @@ type Cell struct {
 	replication int16 // of topics it makes; 0: the brokers' default
 	Log         *zap.Logger
 	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
+	Tracer      *tracing.Tracer       // of boots, and the caller's to close after all parts; nil: nobody traces
 	Gather      time.Duration         // how long beacons may be held back to come together
 	// how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
 	DeadAfter time.Duration

@@ -54,7 +54,8 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	)
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
-		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
+		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Tracer: c.Tracer,
+		Now:   c.Clock.now(),
 		Hosts: o.Hosts, Publishers: o.Publishers,
 	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,

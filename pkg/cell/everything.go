@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -38,6 +39,7 @@ type EverythingOptions struct {
 	Dial       Dialer          // to the brokers
 	Open       Listener        // of the API and of an embedded broker
 	Log        *zap.Logger     // nil: silent
+	Tracing    TracingSettings // of all parts
 	// FirstToken hears the token of an admin, and callers have to sign in; nil: nobody signs in.
 	FirstToken func(text string)
 	// Brokers hears where Kafka is; nil: nobody does.
@@ -101,13 +103,17 @@ func WithEverything(
 		o.FirstToken(text)
 	}
 	k.Partitions = c.Partitions // of a cell that was there before
-	part, f := newEverything(k, o)
+	traced := New(k, o.Dial, o.Log, "dev").Traced(o.Tracing, "dev")
+	defer func() { _ = traced.Tracer.Close() }() // it has no error
+	part, f := newEverything(k, o, traced.Tracer)
 	return service.During(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
 }
 
 // newEverything joins a whole Berth on some brokers, each part made when it is to run.
 // The front answers before the rest is there.
-func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statusserver.Server) {
+func newEverything(
+	k KafkaSettings, o EverythingOptions, tracer *tracing.Tracer,
+) (service.Part, *statusserver.Server) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
 	f := statusserver.New(
@@ -117,6 +123,7 @@ func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statuss
 	add := func(name string, build func(context.Context, Cell) (service.Part, error)) {
 		c := New(k, o.Dial, o.Log, name).Measured(metrics.Registerer())
 		c.Kafka.Outage = outage // of all parts: they have the same brokers
+		c.Tracer = tracer
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
 	add("queues", func(_ context.Context, c Cell) (service.Part, error) {

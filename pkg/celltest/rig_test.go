@@ -29,6 +29,7 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -54,6 +55,7 @@ type rig struct {
 	seals      *sealed.Keys                              // of API nodes that are started from now on; nil: they do not seal
 	opens      *sealed.Keys                              // of agents that are started from now on; nil: they do not open what is sealed
 	machines   func(hypervisor.Driver) hypervisor.Driver // what agents have for their driver; nil: that
+	tracers    map[string]*tracing.Tracer                // of the parts, by their names; none: it traces nothing
 	times      admit.Options                             // of conductors that are started from now on; zero: the protocol's
 }
 
@@ -134,7 +136,7 @@ func (r *rig) cell(name string) cell.Cell {
 	if r.net.dial == nil { // a minute of the test's own time
 		c.DeadAfter = 3 * time.Second
 	}
-	c.Reads = r.reads
+	c.Reads, c.Tracer = r.reads, r.tracers[name]
 	return c
 }
 
