@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/tracing"
 )
 
 // Metrics counts what the conductors of a process decide. What is undone is not
@@ -109,13 +110,24 @@ func (m *Metrics) decided(was compute.State, inst *compute.Instance) {
 		m.admitted.Inc()
 	case "granted":
 		m.grants.Inc()
-		m.granted.Observe(seconds(inst.AcceptedAt, inst.StartingAt))
+		observe(m.granted, seconds(inst.AcceptedAt, inst.StartingAt), inst.Trace)
 	case "active":
 		m.actives.Inc()
-		m.active.Observe(seconds(inst.AcceptedAt, inst.ActiveAt))
+		observe(m.active, seconds(inst.AcceptedAt, inst.ActiveAt), inst.Trace)
 	default:
 		m.decisions.WithLabelValues(d, codeOf(inst.Reason)).Inc()
 	}
+}
+
+// observe counts a time, with the trace of the boot as its example, if it is traced.
+func observe(h prometheus.Histogram, seconds float64, trace compute.Trace) {
+	if id := tracing.ID(trace); id != "" {
+		if e, ok := h.(prometheus.ExemplarObserver); ok {
+			e.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": id})
+			return
+		}
+	}
+	h.Observe(seconds)
 }
 
 // seconds is never negative, whatever the clocks of two processes say.

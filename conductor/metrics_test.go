@@ -164,6 +164,31 @@ func TestMetricsOfInstances(t *testing.T) {
 	telemetrytest.Is(t, reg, 0, "berth_conductor_instances", "state", "deleted")
 }
 
+// How long a traced boot took shows which one it was.
+func TestExemplars(t *testing.T) {
+	k, reg := counted(t)
+	k.read(k.boot(1, "p"), k.untraced(2, "m1.small"))
+	for n := range 2 {
+		k.read(k.report(compute.ReportClaim, n+1, "p", "h1"), k.report(compute.ReportStarted, n+1, "p", "h1"))
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, f := range all {
+		for _, b := range f.Metric[0].GetHistogram().GetBucket() {
+			for _, l := range b.GetExemplar().GetLabel() {
+				found[f.GetName()] += l.GetName() + "=" + l.GetValue()
+			}
+		}
+	}
+	const want = "trace_id=0af7651916cd43dd8448eb211c80319c"
+	if len(found) != 2 || found["berth_conductor_granted_seconds"] != want || found["berth_conductor_active_seconds"] != want {
+		t.Errorf("the examples are %v", found)
+	}
+}
+
 // The log may hold what another version wrote: labels stay few.
 func TestReasonLabelsAreFew(t *testing.T) {
 	for _, c := range []struct {
