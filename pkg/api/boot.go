@@ -73,13 +73,15 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	was := asked{Request: written, origin: origin{offset: offset}}
+	seen := *written
+	seen.At = written.At.Add(-s.clock.Ahead()) // as other nodes read it: this one's clock may be wrong
+	was := asked{Request: &seen, origin: origin{offset: offset}}
 	if in.own() {
 		return s.readBack(ctx, was, req, in)
 	}
 	s.views.instances.accept([]asked{was}, nil)
 	s.metrics.accepted()
-	return s.acceptedAnswer(ctx, entry{request: written}), nil
+	return s.acceptedAnswer(ctx, entry{request: &seen}), nil
 }
 
 // own says whether the id is the caller's, directly or by a key: it may be known, as nobody else makes the ids that we

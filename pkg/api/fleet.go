@@ -96,7 +96,7 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
 	v.Queued = s.views.instances.waiting(q.Name)
 	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
-	capacity := s.views.hosts.capacity(w, time.Now())
+	capacity := s.views.hosts.capacity(w, s.moment())
 	counts := capacity.Counts.Hosts()
 	advice, advised := s.views.advice.get(q.Name)
 	if advised && v.Queued > 0 { // it knows what all work in the queue avoids
@@ -119,7 +119,7 @@ type hostsOutput struct{ Body rest.Hosts }
 func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, error) {
 	page, next := s.views.hosts.page(in.Paging)
 	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
-	now := time.Now()
+	now := s.moment()
 	for _, h := range page {
 		v := h.view(now)
 		v.Instances = s.views.instances.count(v.Host, onHost)
@@ -142,7 +142,7 @@ func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := &hostOutput{Body: h.view(time.Now())}
+	out := &hostOutput{Body: h.view(s.moment())}
 	out.Body.Instances = s.views.instances.count(in.Host, func(i *compute.Instance) bool {
 		return onHost(i) && (in.Fence == 0 || i.Fence < in.Fence)
 	})

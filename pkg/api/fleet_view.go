@@ -131,11 +131,30 @@ type lastBeacon struct {
 	opaque compute.HostID // what it is called where its name is nobody's business
 	signed bool           // it carries a MAC, which nobody here can check
 	whole  compute.Resources
+	logged time.Time // when it was appended, by the log's time, where it was so before this node began; zero: it was heard
+}
+
+// moment is a time by this node's monotonic clock, and by the log.
+type moment struct{ here, log time.Time }
+
+// moment is the present one.
+func (s *Server) moment() moment {
+	return moment{time.Now(), s.clock.At(s.config.Now())}
+}
+
+// age is for how long nothing newer is known of the host. What was read when this node began counts from when it was
+// written: a host that ended days ago was not heard just now.
+func (b lastBeacon) age(now moment) time.Duration {
+	age := now.here.Sub(b.at)
+	if !b.logged.IsZero() {
+		age = max(age, now.log.Sub(b.logged))
+	}
+	return age
 }
 
 // view is the host as it is shown now.
-func (b lastBeacon) view(now time.Time) rest.HostView {
-	v := rest.FromBeacon(b.beacon, now.Sub(b.at))
+func (b lastBeacon) view(now moment) rest.HostView {
+	v := rest.FromBeacon(b.beacon, b.age(now))
 	v.Signed = b.signed
 	return v
 }
@@ -156,7 +175,7 @@ func newHosts() *hosts {
 	}
 }
 
-func (v *hosts) put(b *compute.Beacon, signed bool, now time.Time) {
+func (v *hosts) put(b *compute.Beacon, signed bool, now, logged time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last, known := v.byName[b.Host]
@@ -168,7 +187,7 @@ func (v *hosts) put(b *compute.Beacon, signed bool, now time.Time) {
 		last.opaque = opaqueHost(b)
 		v.byOpaque[last.opaque] = b.Host
 	}
-	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed, explain.Whole(b)}
+	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed, explain.Whole(b), logged}
 }
 
 func (v *hosts) remove(h compute.HostID) {
@@ -202,23 +221,23 @@ func (v *hosts) get(h compute.HostID) (lastBeacon, bool) {
 
 // silent says whether a host has said nothing for so long that nobody knows
 // what it does. One never heard of counts from when the topic was read.
-func (v *hosts) silent(h compute.HostID, now time.Time) bool {
+func (v *hosts) silent(h compute.HostID, now moment) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	last, ok := v.byName[h]
 	if !ok {
-		return !v.loadedAt.IsZero() && now.Sub(v.loadedAt) > compute.SilentAfter
+		return !v.loadedAt.IsZero() && now.here.Sub(v.loadedAt) > compute.SilentAfter
 	}
-	return now.Sub(last.at) > compute.SilentAfter
+	return last.age(now) > compute.SilentAfter
 }
 
 // explained is the host as package explain takes it.
-func (b lastBeacon) explained(now time.Time) explain.Host {
-	return explain.Host{Beacon: b.beacon, Silent: now.Sub(b.at) > compute.SilentAfter, Whole: b.whole}
+func (b lastBeacon) explained(now moment) explain.Host {
+	return explain.Host{Beacon: b.beacon, Silent: b.age(now) > compute.SilentAfter, Whole: b.whole}
 }
 
 // capacity is how many machines of one kind hosts could have.
-func (v *hosts) capacity(w explain.Wanted, now time.Time) (out explain.Capacity) {
+func (v *hosts) capacity(w explain.Wanted, now moment) (out explain.Capacity) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, last := range v.byName {
@@ -228,14 +247,14 @@ func (v *hosts) capacity(w explain.Wanted, now time.Time) (out explain.Capacity)
 }
 
 // known are all hosts, and how old the oldest word is of one that is not silent.
-func (v *hosts) known(now time.Time) (all []explain.Host, oldest time.Duration) {
+func (v *hosts) known(now moment) (all []explain.Host, oldest time.Duration) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	all = make([]explain.Host, 0, len(v.byName))
 	for _, last := range v.byName {
 		h := last.explained(now)
 		if !h.Silent {
-			oldest = max(oldest, now.Sub(last.at))
+			oldest = max(oldest, last.age(now))
 		}
 		all = append(all, h)
 	}

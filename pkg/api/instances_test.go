@@ -524,7 +524,7 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 // checkLists asks by a filter of each kind, any of which may be left open.
 func checkLists(rt *rapid.T, v *instances, model map[instanceKey]entry, states []compute.State) {
 	sh := &presenter{
-		views: views{instances: v, hosts: newHosts()}, now: start, silent: map[compute.HostID]bool{"h2": true},
+		views: views{instances: v, hosts: newHosts()}, now: moment{start, start}, silent: map[compute.HostID]bool{"h2": true},
 	}
 	in := &listInput{
 		Name:   rapid.SampledFrom([]string{"", "x"}).Draw(rt, "by name"),

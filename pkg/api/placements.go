@@ -157,7 +157,7 @@ func (s *Server) readKind(ctx context.Context, op string, in *bootInput, count i
 	}
 	return kind{count: count, asks: &compute.Instance{
 		Project: req.Project, State: compute.StateQueued, Boot: written.Boot.WithDefaults(), Queue: q.Name,
-		Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden, Attempt: 1, QueuedAt: time.Now(),
+		Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden, Attempt: 1, QueuedAt: s.moment().log,
 	}}, nil
 }
 
@@ -350,7 +350,7 @@ const quotaRemedy = "delete something of this project, or ask for more quota"
 
 // placement says what would become of an instance that is not there, and what every host is to it.
 func (s *presenter) placement(i *compute.Instance, over *compute.Reason) (rest.Placement, explain.Answer) {
-	f := explain.Facts{Now: s.now, Instance: i, Before: true, Name: s.host, Amounts: s.names}
+	f := explain.Facts{Now: s.now.log, Instance: i, Before: true, Name: s.host, Amounts: s.names}
 	var e rest.Explanation
 	s.situate(&f, &e)
 	f.Position = f.Depth // behind all that wait

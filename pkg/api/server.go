@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/ratelimit"
 	"github.com/berth-project/berth/pkg/ui"
+	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -26,6 +27,7 @@ type Server struct {
 	config  Config
 	log     *zap.Logger
 	views   views
+	clock   wire.Clock // the time of the log
 	syncs   sharedSync
 	door    door
 	locks   *instanceLocks

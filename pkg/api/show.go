@@ -20,7 +20,7 @@ import (
 // presenter turns what is known into what is shown, for the time of one request.
 type presenter struct {
 	views  views
-	now    time.Time
+	now    moment
 	names  bool                    // hosts are shown by their names
 	silent map[compute.HostID]bool // as far as was asked
 
@@ -32,7 +32,7 @@ type presenter struct {
 // presenter shows to the caller what it may see.
 func (s *Server) presenter(ctx context.Context) *presenter {
 	return &presenter{
-		views: s.views, now: time.Now(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
+		views: s.views, now: s.moment(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
 		counted: map[string]explain.Counts{},
 	}
 }

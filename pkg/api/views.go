@@ -84,11 +84,17 @@ func (v views) logUnreadable(topic string, rec wire.Record, err error) {
 		zap.Int64("offset", rec.Offset), zap.ByteString("key", rec.Key), zap.Error(err))
 }
 
+// note notes that records of a topic came just now, and what time they say it is.
+func (s *Server) note(view int, recs []wire.Record) {
+	s.views.noteRecords(view, len(recs))
+	s.clock.Observe(recs, s.config.Now())
+}
+
 // Instances takes records of the instances topic, in order. end says that the
 // topic has now been read to the end it had; an empty call may say just that.
 func (s *Server) Instances(recs []wire.Record, end bool) {
 	v := s.views
-	v.noteRecords(viewInstances, len(recs))
+	s.note(viewInstances, recs)
 	changes := make([]change, 0, len(recs))
 	for _, rec := range recs {
 		at := events.Place{Partition: rec.Partition, Offset: rec.Offset, Time: rec.Time}
@@ -125,7 +131,7 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 // must begin no later than what the conductors had committed when this node
 // started: a boot in there that has no instance yet is shown as accepted.
 func (s *Server) Requests(recs []wire.Record, end bool) {
-	s.views.noteRecords(viewRequests, len(recs))
+	s.note(viewRequests, recs)
 	var boots []asked
 	read := map[int32]int64{}
 	for _, rec := range recs {
@@ -204,7 +210,7 @@ func (s *Server) dropRefused(ctx context.Context) error {
 
 // Queues takes records of the queues topic, in order.
 func (s *Server) Queues(recs []wire.Record, end bool) {
-	s.views.noteRecords(viewQueues, len(recs))
+	s.note(viewQueues, recs)
 	for _, rec := range recs {
 		if rec.Value == nil {
 			s.views.queues.remove(compute.QueueName(rec.Key))
@@ -225,7 +231,7 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 // Hosts takes beacons of the hosts topic, in order. A host counts as heard when
 // its beacon comes in here, whatever its clock says.
 func (s *Server) Hosts(recs []wire.Record, end bool) {
-	s.views.noteRecords(viewHosts, len(recs))
+	s.note(viewHosts, recs)
 	now := time.Now()
 	for _, rec := range recs {
 		if rec.Value == nil {
@@ -237,7 +243,11 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			s.views.logUnreadable("hosts", rec, err)
 			continue
 		}
-		s.views.hosts.put(&b, rec.Header(wire.HeaderMAC) != nil, now)
+		logged := time.Time{}
+		if rec.Logged && !s.views.caughtUp[viewHosts].Load() {
+			logged = rec.Time
+		}
+		s.views.hosts.put(&b, rec.Header(wire.HeaderMAC) != nil, now, logged)
 		if s.config.UserData == nil && len(b.Opens) > 0 {
 			s.open.Do(func() {
 				s.log.Warn("hosts have keys for user data and this node has none: what it takes lies open in Kafka; "+
@@ -252,7 +262,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 
 // Advice takes records of the advice topic, in order.
 func (s *Server) Advice(recs []wire.Record, _ bool) {
-	s.views.noteRecords(viewAdvice, len(recs))
+	s.note(viewAdvice, recs)
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {
