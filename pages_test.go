@@ -164,16 +164,52 @@ func TestNamedTests(t *testing.T) {
 // TestReasonsAreExplained: each code of a reason, or of why a machine does not run, is in STATES.
 func TestReasonsAreExplained(t *testing.T) {
 	states := read(t, "docs/STATES.md")
-	codes := regexp.MustCompile(`ReasonCode += "([A-Za-z]+)"`).FindAllStringSubmatch(
+	for _, code := range reasonCodes(t) {
+		if !strings.Contains(states, "| `"+code+"`") && !strings.Contains(states, ", `"+code+"` |") {
+			t.Errorf("docs/STATES.md has no line for %s", code)
+		}
+	}
+}
+
+func reasonCodes(t *testing.T) (codes []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`ReasonCode += "([A-Za-z]+)"`).FindAllStringSubmatch(
 		read(t, "pkg/compute/reason.go"), -1,
-	)
+	) {
+		codes = append(codes, m[1])
+	}
 	if len(codes) < 20 {
 		t.Fatalf("only %d codes found", len(codes))
 	}
-	for _, m := range codes {
-		if !strings.Contains(states, "| `"+m[1]+"`") && !strings.Contains(states, ", `"+m[1]+"` |") {
-			t.Errorf("docs/STATES.md has no line for %s", m[1])
+	return codes
+}
+
+// TestReasonsHaveRemedies: docs/troubleshoot.md has a section for each code and for nothing else, which says what the
+// code means, and what a project and an operator can do.
+func TestReasonsHaveRemedies(t *testing.T) {
+	const page = "docs/troubleshoot.md"
+	has := map[string]string{}
+	for _, section := range strings.Split(read(t, page), "\n### ")[1:] {
+		section, _, _ = strings.Cut(section, "\n## ")
+		code, text, _ := strings.Cut(section, "\n")
+		if has[code] != "" {
+			t.Errorf("%s has two sections %s", page, code)
 		}
+		has[code] = strings.TrimSpace(text)
+	}
+	for _, code := range reasonCodes(t) {
+		text, ok := has[code]
+		delete(has, code)
+		means, do, project := strings.Cut(text, "\n* Project: ")
+		switch _, _, operator := strings.Cut(do, "\n* Operator: "); {
+		case !ok:
+			t.Errorf("%s has no section for %s", page, code)
+		case strings.TrimSpace(means) == "" || !project || !operator:
+			t.Errorf("%s: %s: want a sentence, then the items \"Project: \" and \"Operator: \"", page, code)
+		}
+	}
+	for code := range has {
+		t.Errorf("%s has a section %s, which is no code of a reason", page, code)
 	}
 }
 

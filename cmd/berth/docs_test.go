@@ -205,6 +205,21 @@ func TestCommandsOfTheRunbooks(t *testing.T) {
 	}
 }
 
+// TestCommandsOfTheRemedies: what the page of reasons says to type is a command.
+func TestCommandsOfTheRemedies(t *testing.T) {
+	page, err := os.ReadFile("../../docs/troubleshoot.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("`(berth\\s[^`]*)`").FindAllStringSubmatch(string(page), -1)
+	for _, m := range commands {
+		parsed(t, strings.Join(strings.Fields(m[1]), " "))
+	}
+	if len(commands) < 40 {
+		t.Errorf("only %d commands found", len(commands))
+	}
+}
+
 // TestExamplesOfTheHelp: what the help of a command shows as an example is a command.
 func TestExamplesOfTheHelp(t *testing.T) {
 	n := 0
