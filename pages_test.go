@@ -65,6 +65,51 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestEveryPageIsReached: following links from docs/index.md a reader finds every page of docs. A link to a folder
+// reaches the pages in it.
+func TestEveryPageIsReached(t *testing.T) {
+	reached, next := map[string]bool{}, []string{"docs/index.md"}
+	for len(next) > 0 {
+		page := next[0]
+		next = next[1:]
+		if reached[page] {
+			continue
+		}
+		reached[page] = true
+		if info, err := os.Stat(page); err == nil && info.IsDir() {
+			next = append(next, glob(t, page+"/*.md")...)
+			continue
+		}
+		for _, m := range linked.FindAllStringSubmatch(read(t, page), -1) {
+			to, _, _ := strings.Cut(m[1], "#")
+			file, kind := filepath.Join(filepath.Dir(page), to), filepath.Ext(to)
+			if !strings.Contains(to, "://") && strings.HasPrefix(file, "docs/") && (kind == ".md" || kind == "") {
+				next = append(next, file)
+			}
+		}
+	}
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/") && !reached[page] {
+			t.Errorf("no link leads from docs/index.md to %s", page)
+		}
+	}
+}
+
+// TestConceptsAreNames: what docs/concepts.md explains is a word of docs/NAMES.md.
+func TestConceptsAreNames(t *testing.T) {
+	names, seen := read(t, "docs/NAMES.md"), 0
+	for _, m := range regexp.MustCompile(`(?m)^\* (\*\*.+?\*\*): `).FindAllStringSubmatch(read(t, "docs/concepts.md"), -1) {
+		for _, word := range regexp.MustCompile(`\*\*[^*]+\*\*`).FindAllString(m[1], -1) {
+			if seen++; !strings.Contains(names, word) {
+				t.Errorf("docs/concepts.md explains %s, and docs/NAMES.md has no such word", word)
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d words found", seen)
+	}
+}
+
 func hasAnchor(t *testing.T, file, at string) bool {
 	t.Helper()
 	for _, h := range heading.FindAllStringSubmatch(read(t, file), -1) {
