@@ -161,7 +161,7 @@ func (d devDriver) banner(address string, hosts int) string {
 	if d.kafka != "" {
 		kafka = ", Kafka on " + d.kafka
 	}
-	return fmt.Sprintf("Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
+	return fmt.Sprintf("Berth is up: %s, API on http://%s, a console on http://%[2]s/ui/,\n"+
 		"metrics of every part on http://%[2]s/metrics"+kafka+"\n"+
 		"  export BERTH_API=http://%[2]s\n%s  %s\n%sCtrl-C stops it.\n",
 		what, address, key, strings.Join(lines, "\n  "), note)

@@ -280,8 +280,8 @@ answered; the table in code is ` + "`pkg/auth/table.go`" + `.
 * With sign-in, an instance's id of UUID version 5 is taken with its ` + "`Idempotency-Key`" + ` only: from such an id
   another project could tell whether a key was used, or take it first.
 * 401 (it is not known who calls) and 403 (the role lacks) are exit code 6 of the command line.
-* ` + "`/healthz`, `/readyz`, `/docs` and `/openapi.json`" + ` are public: load balancers have no tokens, and they say
-  nothing about projects. ` + "`/metrics`" + ` takes an operator's token where callers sign in.
+* ` + "`/healthz`, `/readyz`, `/docs`, `/openapi.json` and the files of `/ui/`" + ` are public: load balancers have no
+  tokens, and they say nothing about projects. ` + "`/metrics`" + ` takes an operator's token where callers sign in.
 
 A cell of the table is what the caller hears: yes, or the status of the refusal. A token that is no token, was
 forged or revoked, or has expired is as none.

@@ -9,6 +9,8 @@ export function keepToken(text) {
   else sessionStorage.removeItem("token");
 }
 
+export const hasToken = () => token !== "";
+
 // headers are those that every request has.
 export const headers = () => (token ? { Authorization: "Bearer " + token } : {});
 

@@ -48,8 +48,11 @@ export function faults(problem, axes) {
   const schema = (problem.errors || []).filter((e) => e.location?.includes("."));
   for (const e of schema) note(e.location.replace(/^(body|query)\./, ""), e.message);
   if (!schema.length) {
-    const text = [problem.field && problem.message, problem.remedy].filter(Boolean).join(": ");
-    note(problem.field || "", problem.field && text ? text : problem.detail || problem.message);
+    // A duration that cannot be read is refused before it is known whose it was; this form has one.
+    const field = problem.message?.startsWith('duration "') ? "deadline" : problem.field || "";
+    const remedy = problem.remedy?.startsWith("see /docs") ? "" : problem.remedy;
+    const text = [problem.message, remedy].filter(Boolean).join(": ");
+    note(field, field && text ? text : problem.detail || problem.message || "the node refused");
   }
   return out;
 }
@@ -59,7 +62,6 @@ function place(name, axes) {
   const first = name.split(/[.[]/)[0];
   if (first === "with" && axes.includes(name.split(".")[1])) return "with." + name.split(".")[1];
   if (axes.includes(first)) return "with." + first;
-  if (first === "duration") return "deadline";
   if (first === "queue" || first === "capability") return "flavor";
   return first in empty() ? first : "";
 }

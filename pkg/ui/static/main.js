@@ -1,7 +1,7 @@
 // The frame around the pages: who looks, where they are, and one page that follows what happens.
 
 import { h, render } from "./vendor/preact.mjs";
-import { all, keepToken } from "./api.js";
+import { all, hasToken, keepToken } from "./api.js";
 import { Dialog } from "./dialog.js";
 import { live } from "./live.js";
 import { parse, to } from "./route.js";
@@ -27,7 +27,7 @@ const root = document.getElementById("app");
 let at = null; // what is shown: { page, route, data, problem, follow }
 let ask = null; // the question that is open
 let said = null; // what the last action came to: { kind, text }
-let refused = null; // why nobody is signed in
+let refused = null; // why nobody is signed in: { problem, why }
 let projects = [];
 
 const context = {
@@ -44,9 +44,15 @@ const context = {
   say, redraw: () => draw(),
 };
 
+// say shows for a while what came of something.
 function say(kind, text) {
-  said = text ? { kind, text } : null;
+  const mine = said = { kind, text };
   draw();
+  setTimeout(() => {
+    if (said !== mine) return;
+    said = null;
+    draw();
+  }, 10000);
 }
 
 const close = () => { ask = null; draw(); };
@@ -81,11 +87,14 @@ function show() {
   });
 }
 
+// leave asks for a token. The problem, if any, is why the one before does not do.
 function leave(problem) {
   at?.follow?.stop();
   at = null;
-  refused = problem;
-  signOut();
+  const unknown = problem?.status === 401;
+  const why = !problem ? "" : !unknown ? "The node is not ready: " : hasToken() ? "This token does not count: " : "";
+  if (!problem || unknown) signOut();
+  refused = { problem, why };
   draw();
 }
 
@@ -113,8 +122,7 @@ function signIn(e) {
 const SignIn = () => h("main", { id: "main" }, h("div", { class: "card" },
   h("h1", { tabindex: -1, id: "title" }, "Sign in"),
   h("p", { class: "dim" }, "Who calls this cell shows a token. It is kept for this tab, and forgotten when the tab is closed."),
-  refused.status && refused.status !== 401 || refused.kind === "unreachable" ? h(Refused, { problem: refused, what: "The node is not ready: " })
-    : sessionStorage.getItem("token") === null && refused.value === undefined && !refused.field ? null : h(Refused, { problem: refused, what: "This token does not count: " }),
+  refused.why && h(Refused, { problem: refused.problem, what: refused.why }),
   h("form", { onSubmit: signIn },
     h(Field, { name: "token", label: "Token", type: "password", hint: "As berth token create has printed it: berth_…", required: true }),
     h("button", { class: "main" }, "Sign in"))));
@@ -130,7 +138,7 @@ function Who() {
     h("datalist", { id: "projects" }, projects.map((p) => h("option", { key: p, value: p }))),
     me.open ? h("span", { class: "dim" }, "Nobody signs in here: whoever reaches this node may do everything.")
       : h("span", null, me.name + (me.cell ? `, ${me.cell} of the cell ` : " "),
-        h("button", { class: "link", onClick: () => leave({}) }, "Sign out")),
+        h("button", { class: "link", onClick: () => leave() }, "Sign out")),
     h("a", { href: "/docs" }, "API documentation"));
 }
 
@@ -155,8 +163,8 @@ const Shell = () => h("div", { class: "shell" },
   h("a", { class: "skip", href: "#main", onClick: (e) => { e.preventDefault(); document.getElementById("title")?.focus(); } }, "To the page"),
   h(Top),
   h("main", { id: "main" },
-    h("div", { role: "status" }, said && h(Note, { kind: said.kind }, said.text)),
     h(Body)),
+  h("div", { role: "status", class: "said" }, said && h(Note, { kind: said.kind }, said.text)),
   ask && h(Dialog, { ask, close }));
 
 function draw() {

@@ -23,9 +23,9 @@ export function troubles({ hosts = [], queues = [], ready = {}, silent = 0 }) {
     if (q.error) say("bad", `Queue ${q.name}: ${q.error}`, "The queue manager goes on trying.", ["queues", q.name]);
     if (!q.queued || !q.hosts) continue;
     const { total, eligible, never_fits: never } = q.hosts;
-    const waits = `${plural(q.queued, "machine waits", "machines wait")} in ${q.name}`;
-    if (total === never) say("bad", `${waits}, and no host can ever take them.`, "Add a host that fits, or boot another flavor.", ["queues", q.name]);
-    else if (eligible === 0) say("warn", `${waits}, and no host can take them now.`, "The queue says what the hosts lack.", ["queues", q.name]);
+    const waits = `${plural(q.queued, "machine waits", "machines wait")} in ${q.name}`, them = q.queued === 1 ? "it" : "them";
+    if (total === never) say("bad", `${waits}, and no host can ever take ${them}.`, "Add a host that fits, or boot another flavor.", ["queues", q.name]);
+    else if (eligible === 0) say("warn", `${waits}, and no host can take ${them} now.`, "The queue says what the hosts lack.", ["queues", q.name]);
   }
   return out;
 }

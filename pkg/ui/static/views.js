@@ -41,8 +41,11 @@ export function Refused({ problem, what = "" }) {
   return h(Note, { kind: "bad", role: "alert" }, h("b", null, what || "It did not work: "), problem.message);
 }
 
-export const Facts = ({ of }) => h("dl", null, of.filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false)
-  .map(([k, v]) => [h("dt", { key: "t" + k }, k), h("dd", { key: "d" + k }, v)]));
+// Facts are names with what is known of them; what is not known is left out.
+export function Facts({ of }) {
+  const known = of.filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false);
+  return known.length ? h("dl", null, known.map(([k, v]) => [h("dt", { key: "t" + k }, k), h("dd", { key: "d" + k }, v)])) : null;
+}
 
 export const List = ({ of }) => h("ul", null, of.map((line) => h("li", { key: line }, line)));
 
@@ -61,7 +64,7 @@ export function Meter({ used, total, of }) {
   const part = total > 0 ? Math.min(1, used / total) : 0;
   return h("div", { class: "meter" }, `${amount(of, used)} of ${amount(of, total)}`,
     h("div", { class: "bar", "aria-hidden": "true" },
-      h("span", { class: part >= 0.9 ? "warn" : "ok", style: { width: `${100 * part}%` } })));
+      h("span", { class: used > total ? "bad" : part >= 0.9 ? "warn" : "ok", style: { width: `${100 * part}%` } })));
 }
 
 // Standings says what every host is to one machine, and to operators which are nearest.
@@ -73,7 +76,7 @@ export function Standings({ hosts, link }) {
       ["room now", plural(hosts.room, "such machine")],
       ["room if hosts were empty", plural(hosts.empty, "such machine")],
       ["short of", hosts.short.map((s) => `${className(s.class)} on ${plural(s.hosts, "host")} (at least ${amount(s.class, s.least)})`).join("; ")],
-      ["traits", hosts.traits.map((t) => `${t.trait} ${t.required ? "lacks" : "is"} on ${plural(t.hosts, "host")}`).join("; ")],
+      ["traits", hosts.traits.map((t) => `${plural(t.hosts, "host")} ${t.required ? "without" : "with"} ${t.trait}`).join("; ")],
     ] }),
     hosts.nearest?.length ? h("details", null, h("summary", null, "Nearest hosts"), h(Table, {
       label: "nearest hosts", rows: hosts.nearest, id: (n) => n.host, columns: [

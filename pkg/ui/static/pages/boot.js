@@ -64,7 +64,7 @@ class BootForm extends Component {
       const i = await call("POST", "/v1/instances", { body: body(this.state.form, this.flavor(), project) });
       this.props.ctx.go(["instances", i.id], { project: i.project });
     } catch (problem) {
-      this.setState({ busy: false, wrong: this.faults(problem) }, () => document.querySelector("[aria-invalid=true]")?.focus());
+      this.setState({ busy: false, wrong: this.faults(problem) }, show);
     }
   };
 
@@ -97,7 +97,7 @@ class BootForm extends Component {
       this.errors("metadata") && h("p", { class: "error" }, this.errors("metadata").join("; ")));
   }
 
-  render({ data }, { form, wrong, would, busy }) {
+  render({ data }, { form, would, busy }) {
     const flavor = this.flavor();
     const axes = data.capabilities.filter((c) => flavor?.capabilities?.includes(c.axis));
     const other = this.errors("");
@@ -108,7 +108,7 @@ class BootForm extends Component {
       axes.map((c) => this.axis(c)),
       this.field("image", "Image", { hint: "As the hypervisor finds it; left empty, the driver's default." }),
       this.field("ssh_keys", "SSH keys", { type: "textarea", hint: "Who may log in: one public key on each line." }),
-      h("details", { class: "field", open: ["metadata", "user_data", "attempts", "deadline", "on_no_capacity", "host", "avoid"].some((f) => wrong[f]) || undefined },
+      h("details", { class: "field" },
         h("summary", null, "More"),
         this.metadata(),
         this.field("user_data", "User data", { type: "textarea", hint: "For its first start, as cloud-init takes it." }),
@@ -122,6 +122,14 @@ class BootForm extends Component {
       h("button", { class: "main", disabled: busy }, "Boot"))),
     h("div", { class: "follow", "aria-live": "polite" }, h(Would, { would })));
   }
+}
+
+// show brings the first field that is wrong into view.
+function show() {
+  const field = document.querySelector("[aria-invalid=true]");
+  const folded = field?.closest("details");
+  if (folded) folded.open = true;
+  field?.focus();
 }
 
 // Would says what would become of the machine.

@@ -46,7 +46,7 @@ function Drain({ x, left }) {
   const of = most[x.host] || left;
   return h(Note, { kind: left ? "warn" : "ok" },
     h("b", null, left ? `${plural(left, "machine")} left` : "It is empty, and can be taken away."),
-    left > 0 && [" ", "Delete them, or boot them elsewhere; it ends none by itself.",
+    left > 0 && [" ", "What is left is to be deleted, or booted elsewhere: a drain ends nothing.",
       h("div", null, h("progress", { max: of, value: of - left, "aria-label": "how far the drain is" }), ` ${of - left} of ${of} gone since this page looks`)],
     x.deadline && h("div", null, `It should be empty by ${clock(x.deadline)}.`));
 }

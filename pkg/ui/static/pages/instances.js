@@ -45,7 +45,7 @@ export function view({ items, next, flavors }, ctx, { query }) {
       h("form", { class: "filters", role: "search", onSubmit: (e) => e.preventDefault() },
         h(Field, { name: "ref", label: "Name or id", value: filters.ref || "", onChange: change, placeholder: "or its beginning", type: "search" }),
         h(Field, { name: "state", label: "State", value: filters.state || "", onChange: change },
-          h("option", { value: "" }, "all but deleted"), states.map((s) => h("option", { key: s, value: s, selected: s === filters.state }, s))),
+          h("option", { value: "" }, "not deleted"), states.map((s) => h("option", { key: s, value: s, selected: s === filters.state }, s))),
         h(Field, { name: "flavor", label: "Flavor", value: filters.flavor || "", onChange: change },
           h("option", { value: "" }, "all"), flavors.map((f) => h("option", { key: f.name, value: f.name, selected: f.name === filters.flavor }, f.name))),
         h(Field, { name: "queue", label: "Queue", value: filters.queue || "", onChange: change }),

@@ -50,9 +50,9 @@ export function view({ queues, hosts, ready, node }) {
     h(Card, { title: "Wrong now" }, wrong.length
       ? h(Table, {
         label: "what is wrong now", rows: wrong.slice(0, 50), id: (w) => w.what, columns: [
-          { name: "what", of: (w) => h("span", { class: "badge " + w.kind }, w.kind === "bad" ? "wrong" : "look") },
-          { name: "it", of: (w) => w.path ? h("a", { href: to(w.path) }, w.what) : w.what },
-          { name: "to do", of: (w) => h("span", { class: "dim" }, w.do) },
+          { name: "kind", of: (w) => h("span", { class: "badge " + w.kind }, w.kind === "bad" ? "wrong" : "look") },
+          { name: "what is wrong", of: (w) => w.path ? h("a", { href: to(w.path) }, w.what) : w.what },
+          { name: "what to do", of: (w) => h("span", { class: "dim" }, w.do) },
         ],
       })
       : h("p", { class: "dim" }, "Nothing that this node knows of.")),

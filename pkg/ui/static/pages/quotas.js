@@ -43,7 +43,7 @@ export function view({ items }, ctx) {
       label: "quotas", rows: items, id: (q) => q.project, columns: [
         { name: "project", of: (q) => (q.project === "_default" ? "default limits" : h("a", { href: to(["instances"], { project: q.project }) }, q.project)) },
         ...names.map((c) => ({ name: className(c), n: true, of: (q) => cell(q, c) })),
-        ...(administers() ? [{ name: "", of: (q) => h("button", { onClick: () => ask(ctx, q) }, "Limits", h("span", { class: "hidden" }, ` of ${called(q.project)}`)) }] : []),
+        ...(administers() ? [{ name: "change", of: (q) => h("button", { onClick: () => ask(ctx, q) }, "Limits", h("span", { class: "hidden" }, ` of ${called(q.project)}`)) }] : []),
       ],
     })),
   ];

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// withCell runs a whole cell with six simulated hosts while use does.
+func withCell(t *testing.T, o cell.EverythingOptions, use func(node string)) {
+	t.Helper()
+	o.Hosts, o.Listen = cell.SimulatedHosts(6), "127.0.0.1:0"
+	o.Timing = agent.Timing{BeaconApart: 100 * time.Millisecond}
+	err := cell.WithEverything(t.Context(), o, func(_ context.Context, address string) error {
+		use("http://" + address)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func clientOf(t *testing.T, node, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{Address: node, Token: token, Project: "default", Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// offers makes a catalog of three flavors and two axes, and waits until it can be booted from.
+func offers(t *testing.T, c *client.Client) {
+	t.Helper()
+	size := func(cpus, gib int64) compute.Resources {
+		return compute.Resources{compute.VCPU: cpus, compute.MemoryMB: gib << 10, compute.DiskGB: 20}
+	}
+	for _, a := range []compute.Capability{
+		{Axis: "disk", Values: []compute.CapabilityValue{{Value: "hdd"}, {Value: "ssd", Requires: []compute.Trait{"CUSTOM_SSD"}}}},
+		{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "a100", Consumes: compute.Resources{"CUSTOM_GPU_A100": 1}}}},
+	} {
+		must(t)(c.AddCapability(t.Context(), a, false))
+	}
+	for _, f := range []compute.Flavor{
+		{Name: "m1.small", Resources: size(1, 2), Capabilities: []compute.AxisName{"disk", "gpu"}},
+		{Name: "m1.large", Resources: size(16, 64), Capabilities: []compute.AxisName{"disk"}},
+		{Name: "m1.huge", Resources: size(48, 96)},
+	} {
+		must(t)(c.AddFlavor(t.Context(), f, false))
+	}
+	settles(t, "all queues open", func() bool {
+		flavors, err := c.Flavors(t.Context())
+		open, wanted := 0, 0
+		for _, f := range flavors {
+			open, wanted = open+f.Queues.Open, wanted+f.Queues.Wanted
+		}
+		return err == nil && open == wanted && wanted > 0
+	})
+}
+
+func must(t *testing.T) func(_ any, err error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// settles asks again and again for what no record tells.
+func settles(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	lost := time.After(patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-lost:
+			t.Fatalf("%s: not after %s", what, patience)
+		}
+	}
+}
+
+const markup = `<img src=x onerror="document.title='taken'">`
+
+// TestConsole does in a browser what people come for: they boot, watch it become active, learn why another waits, drain
+// a host and delete.
+func TestConsole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it looks at every page three times")
+	}
+	withCell(t, cell.EverythingOptions{}, func(node string) {
+		b, c := newTab(t, node), clientOf(t, node, "")
+		b.open("/overview")
+		b.says("There are no queues yet")
+		offers(t, c)
+		b.says("All that was booted has a host.")
+
+		// Boot, from the keyboard: what would become of it is said while typing, and what is wrong beside its field.
+		b.open("/boot")
+		b.choose("flavor", "m1.small")
+		b.choose("with-disk", "ssd")
+		b.says("m1.small.disk-ssd")
+		b.says("starts now")
+		b.click("More")
+		b.fill("deadline", "soon")
+		b.refuses(1)
+		b.fill("name", "web-1\r")
+		b.until(`document.querySelector("#f-deadline-error")?.textContent.includes("give a number with a unit")`)
+		b.until(`document.activeElement.name === "deadline" && document.activeElement.ariaInvalid === "true"`)
+		b.do(chromedp.KeyEvent("\b\b\b\b"))
+		b.fill("deadline", "10m\r")
+		b.says("It runs on host")
+		b.until(`document.querySelector("h1").textContent === "web-1" && document.querySelector(".badge.ok").textContent === "active"`)
+		b.click("Show what it prints")
+		b.until(`document.querySelector("[role=log]").textContent.length > 20`)
+
+		t.Run("users' text stays text", func(t *testing.T) {
+			i, err := c.Boot(t.Context(), "", compute.Boot{
+				Name: markup, Flavor: "m1.small", Metadata: map[string]string{"note": markup},
+			})
+			must(t)(i, err)
+			b.open("/instances")
+			b.says(markup)
+			b.open("/instances/" + string(i.ID))
+			b.until(fmt.Sprintf(`[...document.querySelectorAll("dd")].some((e) => e.textContent === %s)`, quoted(markup)))
+			if n := ask[int](b, `document.querySelectorAll("img[src=x]").length`); n != 0 {
+				t.Errorf("%d elements were made of it", n)
+			}
+			must(t)(c.Delete(t.Context(), i.ID))
+		})
+
+		// One that waits is explained, and what is wrong shows on the first page.
+		for n := range 7 {
+			must(t)(c.Boot(t.Context(), "", compute.Boot{Name: fmt.Sprintf("batch-%d", n+1), Flavor: "m1.huge"}))
+		}
+		b.open("/overview")
+		b.says("1 machine waits in m1.huge, and no host can take it now.")
+		b.click("1 machine waits in m1.huge, and no host can take it now.")
+		b.says("Who could take what waits")
+		b.open("/instances?state=queued")
+		b.says("no host can take it now")
+		name := ask[string](b, `document.querySelector("tbody a").textContent`)
+		b.click(name)
+		b.says("operators can")
+		b.says("free 32 processors")
+		settles(t, "only one waits", func() bool {
+			all, err := c.Instances(t.Context(), client.Filter{States: []compute.State{compute.StateQueued}})
+			return err == nil && len(all) == 1
+		})
+		everyPage(t, b, c)
+
+		// A drained host says what is left, until all is gone.
+		host := drain(t, b, c)
+		deleteAll(t, b, c, host)
+	})
+}
+
+// drain drains a host that has one machine, by keyboard alone.
+func drain(t *testing.T, b *tab, c *client.Client) compute.HostID {
+	t.Helper()
+	var host compute.HostID
+	hosts, err := c.Hosts(t.Context())
+	must(t)(hosts, err)
+	for _, h := range hosts {
+		if h.Machines == 1 {
+			host = h.Host
+		}
+	}
+	b.open("/hosts/" + string(host))
+	b.do(chromedp.Focus(chromedp.Search(`//button[.="Drain"]`)), chromedp.KeyEvent("\r"))
+	b.until(`document.querySelector("dialog").open && document.querySelector("dialog").contains(document.activeElement)`)
+	b.usable("the question before a drain")
+	b.do(chromedp.KeyEvent("\x1b"))
+	b.until(`!document.querySelector("dialog")`)
+	b.do(chromedp.KeyEvent("\r")) // the focus is back where it was
+	b.fill("reason", "new disks\r")
+	b.says("is asked. It acts as soon as it reads this.")
+	b.says("1 machine left")
+	b.says("new disks")
+	b.picture("host")
+	return host
+}
+
+// deleteAll deletes what the host has, and waits until it is said to be empty.
+func deleteAll(t *testing.T, b *tab, c *client.Client, host compute.HostID) {
+	t.Helper()
+	on, err := c.HostInstances(t.Context(), host)
+	must(t)(on, err)
+	b.click(on[0].Name)
+	b.click("Delete")
+	b.says("The machine " + on[0].Name + " (" + string(on[0].ID) + ") ends")
+	b.click("Cancel")
+	b.until(`!document.querySelector("dialog")`)
+	b.click("Delete")
+	b.click("Delete " + on[0].Name)
+	b.says("The end of " + on[0].Name + " is asked for.")
+	b.until(`document.querySelector(".badge").textContent === "deleted"`)
+	b.open("/hosts/" + string(host))
+	b.says("It is empty, and can be taken away.")
+	b.click("Enable")
+	b.click("Enable " + string(host))
+	b.until(`document.querySelector(".badge").textContent === "enabled"`)
+}
+
+// everyPage looks at each page, light and dark, wide and on a phone.
+func everyPage(t *testing.T, b *tab, c *client.Client) {
+	t.Helper()
+	limit := compute.Resources{compute.Instances: 50, compute.VCPU: 600}
+	must(t)(c.SetQuota(t.Context(), compute.Quota{Project: "default", Limits: limit}))
+	all, err := c.Instances(t.Context(), client.Filter{States: []compute.State{compute.StateQueued}})
+	must(t)(all, err)
+	for _, page := range []struct{ name, hash string }{
+		{"overview", "/overview"}, {"instances", "/instances"}, {"instance", "/instances/" + string(all[0].ID)},
+		{"active", "/instances/" + string(running(t, c))}, {"boot", "/boot"}, {"queues", "/queues"},
+		{"queue", "/queues/m1.huge"}, {"hosts", "/hosts"}, {"one host", "/hosts/host-01"}, {"quotas", "/quotas"},
+		{"flavors", "/flavors"}, {"nothing there", "/queues/none"},
+	} {
+		if page.name == "nothing there" {
+			b.refuses(100)
+		}
+		b.like("light", 1280)
+		b.open(page.hash)
+		b.usable(page.name + ", light")
+		if !strings.Contains(page.name, " ") {
+			b.picture(page.name)
+		}
+		b.like("dark", 1280)
+		b.usable(page.name + ", dark")
+		if page.name == "overview" {
+			b.picture("overview-dark")
+		}
+		b.like("light", 360)
+		b.usable(page.name + ", on a phone")
+		if page.name == "instances" {
+			b.picture("instances-phone")
+		}
+	}
+	b.refuses(0)
+	b.like("light", 1280)
+}
+
+// running is some instance that runs.
+func running(t *testing.T, c *client.Client) compute.InstanceID {
+	t.Helper()
+	all, err := c.Instances(t.Context(), client.Filter{States: []compute.State{compute.StateActive}})
+	must(t)(all, err)
+	return all[0].ID
+}
+
+// TestSignIn: where callers sign in, the console asks for a token, shows nothing before, and offers to each what its role
+// may do.
+func TestSignIn(t *testing.T) {
+	var admin string
+	withCell(t, cell.EverythingOptions{FirstToken: func(text string) { admin = text }}, func(node string) {
+		c := clientOf(t, node, admin)
+		offers(t, c)
+		token := func(role compute.Role, p compute.Project) string {
+			made, err := c.CreateToken(t.Context(), client.TokenWish{Name: "bot", Role: role, Project: p})
+			must(t)(made, err)
+			return made.Secret
+		}
+		b := newTab(t, node)
+		b.refuses(2)
+		b.open("/hosts")
+		b.usable("the question for a token")
+		if text := b.text(); strings.Contains(text, "does not count") || strings.Contains(text, "Hosts") {
+			t.Errorf("before anybody signs in it says %q", text)
+		}
+		b.fill("token", "berth_wrong\r")
+		b.says("This token does not count")
+		signIn := func(token string) {
+			t.Helper()
+			b.open("/hosts")
+			b.fill("token", token+"\r")
+			b.says("Sign out")
+		}
+		signOut := func() {
+			t.Helper()
+			b.click("Sign out")
+			b.says("Who calls this cell shows a token.")
+		}
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=token]").value = ""`))
+		b.fill("token", token(compute.RoleReader, "shop")+"\r")
+		b.says("This page is for operators of the cell")
+		if text := b.text(); strings.Contains(text, "\nHosts\nQuotas") {
+			t.Errorf("a reader is offered the hosts: %q", text)
+		}
+		if p := ask[string](b, `document.querySelector("#project").value`); p != "shop" {
+			t.Errorf("a reader of shop looks at project %s", p)
+		}
+		b.click("Boot")
+		b.says("Booting is for members of project shop")
+		b.click("Overview")
+		b.says("Nothing waits")
+		b.refuses(1)
+		signOut()
+
+		b.refuses(1)
+		signIn(token(compute.RoleMember, "shop"))
+		b.click("Boot")
+		b.fill("name", "web\r")
+		b.says("It runs on host")
+		b.click("Stop")
+		b.click("Stop web")
+		b.until(`[...document.querySelectorAll("button")].some((e) => e.textContent === "Start")`)
+		b.click("Start")
+		b.click("Start web")
+		b.until(`[...document.querySelectorAll("button")].some((e) => e.textContent === "Reboot")`)
+		signOut()
+
+		b.refuses(1)
+		signIn(token(compute.RoleOperator, ""))
+		b.says("host-01")
+		b.do(chromedp.Navigate(node + "/ui/#/quotas"))
+		b.says("what projects use, and may")
+		if text := b.text(); strings.Contains(text, "Limits") {
+			t.Errorf("an operator is offered to set limits: %q", text)
+		}
+		signOut()
+
+		b.refuses(1)
+		signIn(admin)
+		b.click("Quotas")
+		b.click("Limits of project shop")
+		b.fill("VCPU", "7\r")
+		b.says("The limits of project shop are set.")
+		b.says("48 of 7")
+	})
+}
