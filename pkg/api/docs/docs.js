@@ -56,7 +56,7 @@ function bodyOf(content) {
 
 function operation(path, method, op) {
   const s = el("section", { id: op.operationId },
-    el("h3", {}, op.summary || op.operationId),
+    el("h2", {}, op.summary || op.operationId),
     el("p", {}, el("span", { class: "method" }, method.toUpperCase()), el("span", { class: "path" }, path)),
     ...paragraphs(op.description));
   const params = (op.parameters || []).map((p) => ({
@@ -97,7 +97,7 @@ function render(doc) {
   nav.append(el("h2", {}, "schemas"));
   for (const [name, s] of Object.entries(doc.components.schemas)) {
     nav.append(el("a", { href: "#schema-" + name }, name));
-    main.append(el("section", { id: "schema-" + name }, el("h3", {}, name), table(properties(s))));
+    main.append(el("section", { id: "schema-" + name }, el("h2", {}, name), table(properties(s))));
   }
 }
 
