@@ -212,7 +212,7 @@ func (b *tab) usable(what string) {
 	b.t.Helper()
 	ask[bool](b, axe+"; true")
 	for _, fault := range ask[[]string](b, `axe.run(document, { resultTypes: ["violations"] }).then((r) =>
-		r.violations.flatMap((v) => v.nodes.map((n) => v.id + " at " + n.target + ": " + n.failureSummary)))`) {
+		r.violations.flatMap((v) => v.nodes.slice(0, 5).map((n) => v.id + " at " + n.target + ": " + n.failureSummary)))`) {
 		b.t.Errorf("%s: %s", what, fault)
 	}
 	if over := ask[int](b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {

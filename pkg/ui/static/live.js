@@ -1,9 +1,8 @@
-// What is shown follows what happens. A page says what brings its data; this asks again while somebody looks.
+// What is shown follows what happens. A page says how its data is read; this reads it again.
 
-const least = 2000; // milliseconds
-
-// live calls refresh now and again until stopped, never twice at a time. A node that takes long is asked less often.
-export function live(refresh) {
+// live calls refresh now and again until stopped, never twice at a time, and only while somebody looks: at least so many
+// milliseconds later, and later if the node takes long.
+export function live(refresh, least = 2000) {
   let timer, stopped = false, running = false, again = false;
   async function run() {
     clearTimeout(timer);
