@@ -37,6 +37,8 @@ type tab struct {
 	ctx  context.Context
 	node string // http://…
 
+	close func() // ends the browser, before the node ends: pages say that it is gone
+
 	mu      sync.Mutex
 	wrong   []string
 	refused int // answers that a test asks for: browsers log them as errors
@@ -60,7 +62,7 @@ func newTab(t *testing.T, node string) *tab {
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	b := &tab{t: t, ctx: ctx, node: node}
-	t.Cleanup(func() {
+	b.close = sync.OnceFunc(func() {
 		cancel()
 		stop()
 		b.mu.Lock()
@@ -69,6 +71,7 @@ func newTab(t *testing.T, node string) *tab {
 			t.Error(line)
 		}
 	})
+	t.Cleanup(b.close)
 	b.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
 		if err := chromedp.Listen(b.ctx, b.hear); err != nil {
 			return chromedp.Void{}, err

@@ -104,6 +104,7 @@ func TestConsole(t *testing.T) {
 	}
 	withCell(t, cell.EverythingOptions{}, func(node string) {
 		b, c := newTab(t, node), clientOf(t, node, "")
+		defer b.close()
 		b.open("/overview")
 		b.says("There are no queues yet")
 		offers(t, c)
@@ -283,6 +284,7 @@ func TestSignIn(t *testing.T) {
 			return made.Secret
 		}
 		b := newTab(t, node)
+		defer b.close()
 		b.refuses(2)
 		b.open("/hosts")
 		b.usable("the question for a token")

@@ -24,12 +24,12 @@ export class Problem extends Error {
   }
 }
 
-async function answer(method, path, { query, body, accept = "application/json" } = {}) {
+async function answer(method, path, { query, body, accept = "application/json", signal } = {}) {
   const url = new URL(path, location.origin);
   for (const [k, v] of Object.entries(query || {})) {
     for (const one of [].concat(v)) if (one !== "" && one !== undefined && one !== null) url.searchParams.append(k, one);
   }
-  const init = { method, headers: { ...headers(), Accept: accept }, signal: AbortSignal.timeout(45000), cache: "no-store" };
+  const init = { method, headers: { ...headers(), Accept: accept }, signal: signal || AbortSignal.timeout(45000), cache: "no-store" };
   if (body !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(body);
@@ -37,7 +37,8 @@ async function answer(method, path, { query, body, accept = "application/json" }
   let r;
   try {
     r = await fetch(url, init);
-  } catch {
+  } catch (e) {
+    if (signal?.aborted) throw e;
     throw new Problem({ kind: "unreachable", detail: "this node does not answer: it may have ended, or the network to it" });
   }
   if (r.ok) return r;
@@ -57,7 +58,11 @@ export async function call(method, path, options) {
 
 export const get = (path, query) => call("GET", path, { query });
 
-export const text = async (path) => (await answer("GET", path, { accept: "text/plain" })).text();
+// stream is what an operation goes on telling, as text, until the signal ends it.
+export async function stream(path, query, signal) {
+  const r = await answer("GET", path, { query, signal, accept: "text/event-stream" });
+  return r.body.pipeThrough(new TextDecoderStream()).getReader();
+}
 
 // all walks through the pages of a list, up to about so many items. more says that there are others.
 export async function all(path, query = {}, most = 2000) {

@@ -18,7 +18,8 @@ import * as queue from "./pages/queue.js";
 import * as queues from "./pages/queues.js";
 import * as quotas from "./pages/quotas.js";
 
-// A page has a title, load, which reads what it shows, and view, which is a function of that. Those with a second part
+// A page has a title, load, which reads what it shows, and view, which is a function of that; changes says which changes of
+// instances bring something new. Those with a second part
 // in their path are of one thing.
 const pages = { overview, instances, boot, queues, hosts, quotas, flavors };
 const single = { instances: instance, queues: queue, hosts: host };
@@ -72,6 +73,7 @@ function show() {
   }
   draw();
   if (page.operators && !operates()) return;
+  const follows = { changes: page.changes?.(context, route), heard: page.heard };
   here.follow = live(async () => {
     try {
       const data = await page.load(context, route);
@@ -84,7 +86,7 @@ function show() {
       if (!problem.says) console.error(problem);
     }
     draw();
-  });
+  }, follows);
 }
 
 // leave asks for a token. The problem, if any, is why the one before does not do.

@@ -1,31 +1,25 @@
-// How often something happens, from a counter that is looked at now and then. Pure.
+// How often something happens, from the moments at which it was heard of. Pure; times are in milliseconds.
 
-// counters reads what the metrics page says of one metric: the sum of all its lines that have the label.
-export function counter(text, name, label = "") {
-  let sum = null;
-  for (const line of text.split("\n")) {
-    if (!line.startsWith(name) || !"{ ".includes(line[name.length] || "")) continue;
-    if (label && !line.includes(label)) continue;
-    const value = Number(line.slice(line.lastIndexOf(" ") + 1));
-    if (!Number.isNaN(value)) sum = (sum || 0) + value;
-  }
-  return sum;
+const over = 20000; // what counts
+
+// begun is a count that begins now.
+export const begun = (now) => ({ since: now, seconds: [] });
+
+// noted is the count with one more. Moments are kept by the second.
+export function noted({ since, seconds }, now) {
+  const second = Math.floor(now / 1000) * 1000;
+  const kept = seconds.filter((s) => s.at > now - over - 1000);
+  const last = kept[kept.length - 1];
+  if (last?.at === second) return { since, seconds: [...kept.slice(0, -1), { at: second, n: last.n + 1 }] };
+  return { since, seconds: [...kept, { at: second, n: 1 }] };
 }
 
-// noted is the samples with one more: a counter that went down has begun again, and older ones say nothing.
-export function noted(samples, value, at, most = 30) {
-  const last = samples[samples.length - 1];
-  if (value === null) return [];
-  if (last && value < last.value) return [{ value, at }];
-  return [...samples, { value, at }].slice(-most);
-}
-
-// perSecond is how much it rose a second over the last so many milliseconds; null while that is not known.
-export function perSecond(samples, over = 20000) {
-  const last = samples[samples.length - 1];
-  const first = samples.find((s) => last.at - s.at <= over);
-  if (!last || first === last) return null;
-  return (last.value - first.value) / ((last.at - first.at) / 1000);
+// perSecond is how often it happened a second, lately; null while too little was heard to say.
+export function perSecond(count, now) {
+  const heard = Math.min(over, now - (count?.since ?? now));
+  if (heard < 3000) return null;
+  const n = count.seconds.filter((s) => s.at > now - over).reduce((sum, s) => sum + s.n, 0);
+  return n / (heard / 1000);
 }
 
 // rated is a rate for people: "0", "0.4", "12".

@@ -1,12 +1,11 @@
 // What is wrong now, and what to do about it. Pure: it is a function of what the API answers.
 
-import { plural, span } from "./words.js";
+import { plural } from "./words.js";
 
 // troubles are the worst first: { kind, what, do, path }.
-export function troubles({ hosts = [], queues = [], ready = {}, silent = 0 }) {
+export function troubles({ hosts = [], queues = [], ready = {} }) {
   const out = [];
   const say = (kind, what, act, path) => out.push({ kind, what, do: act, path });
-  if (silent > 0) say("bad", `Kafka has not answered this node for ${span(silent)}.`, "Nothing can be booted until it does. Look at the brokers.");
   for (const line of ready.trouble || []) say("bad", line);
   for (const [state, act] of [
     ["silent", "Look at its agent and at its way to Kafka. Its machines may run on."],

@@ -16,6 +16,8 @@ export async function load(ctx, { path }) {
   return { instance, explained };
 }
 
+export const changes = (ctx, { path }) => ({ project: ctx.project, instance: path[1] });
+
 const called = (i) => i.name || shortID(i.id);
 
 // Actions are what the state lets one do; those that are under way are said elsewhere.

@@ -19,6 +19,8 @@ export async function load(ctx, { query }) {
   return { ...page, flavors: flavors.items };
 }
 
+export const changes = (ctx) => ({ project: ctx.project });
+
 // why is what keeps an instance, or what ended it.
 export const why = (i) => (i.waiting || i.reason || (i.power && i.power !== "running" ? i.stopped : null))?.message || "";
 

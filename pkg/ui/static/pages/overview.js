@@ -1,6 +1,6 @@
 import { h } from "../vendor/preact.mjs";
-import { all, get, text } from "../api.js";
-import { counter, noted, perSecond, rated } from "../rate.js";
+import { all, get } from "../api.js";
+import { begun, noted, perSecond, rated } from "../rate.js";
 import { to } from "../route.js";
 import { operates } from "../session.js";
 import { byState, troubles, waiting } from "../trouble.js";
@@ -9,32 +9,30 @@ import { kind, number, plural, since } from "../words.js";
 
 export const title = "Overview";
 
-let boots = []; // samples of this node's counter
+let starts; // how often a machine became active, as far as the node tells
 
-// metrics are this node's numbers. Nodes may keep them from whoever is no operator, or show none.
-async function metrics() {
-  try {
-    const page = await text("/metrics");
-    boots = noted(boots, counter(page, "berth_api_boots_total", 'boot="new"'), performance.now());
-    return { counted: true, silent: counter(page, "berth_api_kafka_silent_seconds") || 0 };
-  } catch {
-    boots = [];
-    return { counted: false, silent: 0 };
-  }
+// changes are those of the whole cell for operators, of the project for others.
+export function changes(ctx) {
+  starts = begun(performance.now());
+  return { project: operates() ? "*" : ctx.project, state: "active" };
+}
+
+export function heard(event, { state_before: before }) {
+  if (event === "gap") starts = begun(performance.now());
+  if (event === "change" && before !== "active") starts = noted(starts, performance.now());
 }
 
 export async function load() {
-  const [queues, hosts, ready, node] = await Promise.all([
-    all("/v1/queues"), operates() ? all("/v1/hosts") : null, get("/readyz").catch(() => ({})),
-    operates() ? metrics() : { counted: false, silent: 0 },
+  const [queues, hosts, ready] = await Promise.all([
+    all("/v1/queues"), operates() ? all("/v1/hosts") : null, get("/readyz").catch((p) => ({ trouble: [p.message] })),
   ]);
-  return { queues, hosts, ready, node };
+  return { queues, hosts, ready };
 }
 
-export function view({ queues, hosts, ready, node }) {
+export function view({ queues, hosts, ready }, ctx) {
   const waits = waiting(queues.items);
   const list = hosts?.items || [];
-  const wrong = troubles({ hosts: list, queues: queues.items, ready, silent: node.silent });
+  const wrong = troubles({ hosts: list, queues: queues.items, ready });
   const states = byState(list);
   const machines = list.reduce((n, x) => n + x.machines, 0), building = list.reduce((n, x) => n + x.building, 0);
   const beyond = queues.more || hosts?.more;
@@ -42,7 +40,7 @@ export function view({ queues, hosts, ready, node }) {
     h(Head, { title: "Overview" }),
     beyond && h(Note, { kind: "warn" }, "This cell is large: only its first 2,000 queues and hosts are counted here."),
     h("div", { class: "tiles" },
-      node.counted && h(Tile, { name: "Boots a second", value: rated(perSecond(boots)), note: "taken by this node" }),
+      h(Tile, { name: "Boots a second", value: rated(perSecond(starts, performance.now())), note: operates() ? "that became active" : `active, of ${ctx.project}` }),
       h(Tile, { name: "Waiting", value: number(waits.total), note: waits.rows.length ? `in ${plural(waits.rows.length, "queue")}` : "nothing waits" }),
       h(Tile, { name: "Oldest waits for", value: since(waits.oldest, Date.now()) || "–", note: "" }),
       hosts && h(Tile, { name: "Machines", value: number(machines), note: building ? `${number(building)} being built` : "on hosts" }),

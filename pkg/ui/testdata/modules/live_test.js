@@ -1,6 +1,7 @@
 import { live } from "/ui/live.js";
 import { equal } from "./equal.js";
 
+const quick = { least: 1, told: 1, burst: 1, again: 1 };
 const turn = () => new Promise((done) => setTimeout(done));
 const until = async (holds) => { while (!holds()) await turn(); };
 
@@ -12,7 +13,7 @@ function hide(hidden) {
 
 export async function followsUntilStopped() {
   let n = 0;
-  const l = live(async () => { n++; }, 1);
+  const l = live(async () => { n++; }, {}, quick);
   await until(() => n > 3);
   l.stop();
   const then = n;
@@ -22,7 +23,7 @@ export async function followsUntilStopped() {
 
 export async function asksNothingWhileHidden() {
   let n = 0;
-  const l = live(async () => { n++; }, 1);
+  const l = live(async () => { n++; }, {}, quick);
   await until(() => n > 1);
   hide(true);
   await turn();
@@ -41,7 +42,7 @@ export async function neverTwiceAtATime() {
     n++;
     await new Promise((done) => { go = done; });
     running--;
-  }, 1);
+  }, {}, quick);
   l.now();
   l.now();
   go();

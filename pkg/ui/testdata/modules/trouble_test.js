@@ -11,10 +11,10 @@ export function whatIsWrong() {
       { name: "full", queued: 2, hosts: counts({ full: 4 }) }, { name: "never", queued: 1, hosts: counts({ never_fits: 4 }) },
       { name: "flows", queued: 1, hosts: counts({ eligible: 1 }) }, { name: "broken", queued: 0, error: "e" },
     ],
-    ready: { trouble: ["t"] }, silent: 61,
+    ready: { trouble: ["t"] },
   });
   equal(all.map((t) => t.kind + " " + t.what), [
-    "bad Kafka has not answered this node for 1 min.", "bad t", "bad Host a is silent.", "bad Host b is quarantined: disk.", "warn Host c: w",
+    "bad t", "bad Host a is silent.", "bad Host b is quarantined: disk.", "warn Host c: w",
     "warn 2 machines wait in full, and no host can take them now.", "bad 1 machine waits in never, and no host can ever take it.", "bad Queue broken: e",
   ]);
   const many = [1, 2, 3, 4].map((n) => ({ host: "h" + n, state: "silent" }));

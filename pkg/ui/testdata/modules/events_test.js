@@ -1,0 +1,62 @@
+import { blocks } from "/ui/events.js";
+import { live } from "/ui/live.js";
+import { equal } from "./equal.js";
+
+const turn = () => new Promise((done) => setTimeout(done));
+const until = async (holds) => { while (!holds()) await turn(); };
+
+export function wholeBlocks() {
+  equal(blocks("retry: 1000\nid: 1\n\n:\n\nevent: change\ndata: {\ndata: }\nid: 2\n\nevent: gap\nda"),
+    [[{ event: "change", data: "{\n}" }], "event: gap\nda"]);
+  equal(blocks("event:end\r\ndata:x\r\n\r\n"), [[{ event: "end", data: "x" }], ""]);
+}
+
+// served has the node answer /v1/events with what is put into tell, while test runs.
+async function served(test) {
+  const fetched = globalThis.fetch;
+  const streams = [];
+  globalThis.fetch = async (url, { signal }) => {
+    let tell;
+    const body = new ReadableStream({ start(c) { tell = c; } });
+    signal.addEventListener("abort", () => tell.error(signal.reason));
+    streams.push({ url: String(url), say: (text) => tell.enqueue(new TextEncoder().encode(text)), end: () => tell.close() });
+    return new Response(body);
+  };
+  try {
+    await test(streams);
+  } finally {
+    globalThis.fetch = fetched;
+  }
+}
+
+const never = 1 << 30;
+
+export const aChangeBringsItAnew = () => served(async (streams) => {
+  let n = 0;
+  const heard = [];
+  const l = live(async () => { n++; }, { changes: { project: "p" }, heard: (e, d) => heard.push([e, d.state]) }, { least: never, told: never, burst: 1, again: 1 });
+  await until(() => n === 1 && streams.length === 1);
+  equal(new URL(streams[0].url).search, "?project=p");
+  streams[0].say('event: change\ndata: {"state"');
+  streams[0].say(': "active"}\n\n');
+  await until(() => n === 2);
+  equal(heard, [["change", "active"]]);
+  streams[0].end(); // the node stopped: it asks again, and listens again
+  await until(() => n === 3 && streams.length === 2);
+  l.stop();
+});
+
+export const nobodyListensWhileHidden = () => served(async (streams) => {
+  const hide = (hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  const l = live(async () => {}, { changes: { project: "p" } }, { least: never, told: never, burst: 1, again: 1 });
+  await until(() => streams.length === 1);
+  hide(true);
+  for (let i = 0; i < 20; i++) await turn();
+  equal(streams.length, 1);
+  hide(false);
+  await until(() => streams.length === 2);
+  l.stop();
+});
