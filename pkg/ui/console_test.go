@@ -117,14 +117,16 @@ func TestConsole(t *testing.T) {
 		b.says("m1.small.disk-ssd")
 		b.says("starts now")
 		b.click("More")
+		b.refuses(100) // it asks while somebody types
 		b.fill("deadline", "soon")
-		b.refuses(1)
+		b.until(`document.querySelector("#f-deadline-error")?.textContent.includes("give a number with a unit")`)
 		b.fill("name", "web-1\r")
 		b.until(`document.querySelector("#f-deadline-error")?.textContent.includes("give a number with a unit")`)
 		b.until(`document.activeElement.name === "deadline" && document.activeElement.ariaInvalid === "true"`)
 		b.do(chromedp.KeyEvent("\b\b\b\b"))
 		b.fill("deadline", "10m\r")
 		b.says("It runs on host")
+		b.refuses(0)
 		b.until(`document.querySelector("h1").textContent === "web-1" && document.querySelector(".badge.ok").textContent === "active"`)
 		b.click("Show what it prints")
 		b.until(`document.querySelector("[role=log]").textContent.length > 20`)
@@ -145,10 +147,11 @@ func TestConsole(t *testing.T) {
 		})
 
 		// One that waits is explained, and what is wrong shows on the first page.
+		b.open("/overview")
 		for n := range 7 {
 			must(t)(c.Boot(t.Context(), "", compute.Boot{Name: fmt.Sprintf("batch-%d", n+1), Flavor: "m1.huge"}))
 		}
-		b.open("/overview")
+		b.until(`Number(document.querySelector(".tile .value").textContent) > 0`) // boots a second
 		b.says("1 machine waits in m1.huge, and no host can take it now.")
 		b.click("1 machine waits in m1.huge, and no host can take it now.")
 		b.says("Who could take what waits")

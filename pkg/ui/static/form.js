@@ -14,11 +14,9 @@ export function chosen(form, flavor) {
   return Object.fromEntries(Object.entries(form.with).filter(([axis, value]) => value && axes.includes(axis)));
 }
 
-// asked is what the API is asked before booting: what would become of it.
-export const asked = (form, flavor, project) => ({
-  project, flavor: form.flavor, host: form.host.trim(), avoid: words(form.avoid),
-  with: Object.entries(chosen(form, flavor)).map(([a, v]) => `${a}=${v}`),
-});
+// asked is what the API is asked before booting, again and again: what would become of it. User data may be large, and
+// changes nothing of that.
+export const asked = (form, flavor, project) => body({ ...form, user_data: "" }, flavor, project);
 
 // body is the request for one machine. What is left empty is left out.
 export function body(form, flavor, project) {

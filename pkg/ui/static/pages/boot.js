@@ -1,15 +1,16 @@
 import { Component, h } from "../vendor/preact.mjs";
-import { all, call, get } from "../api.js";
+import { call, get } from "../api.js";
 import { asked, body, empty, faults } from "../form.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
-import { amounts, plural } from "../words.js";
+import { amount, amounts, className, plural, shortID } from "../words.js";
 
 export const title = "Boot";
 
 export async function load(ctx) {
-  const [flavors, capabilities] = await Promise.all([all("/v1/flavors"), all("/v1/capabilities")]);
-  return { flavors: flavors.items, capabilities: capabilities.items, project: ctx.project };
+  const { flavors, items, limits, defaults, on_no_capacity: choices } = await get("/v1/capabilities");
+  const most = Object.fromEntries(limits.filter((l) => l.request === "boot").map((l) => [l.field, l.most]));
+  return { flavors, capabilities: items, most, defaults, choices, project: ctx.project };
 }
 
 // BootForm keeps what is typed, and asks what would become of it.
@@ -37,7 +38,7 @@ class BootForm extends Component {
     const { form } = this.state;
     let would, wrong = {};
     try {
-      would = await get("/v1/explain", asked(form, this.flavor(), this.props.data.project));
+      would = await call("POST", "/v1/placements", { body: asked(form, this.flavor(), this.props.data.project) });
     } catch (problem) {
       wrong = this.faults(problem);
     }
@@ -113,9 +114,9 @@ class BootForm extends Component {
         this.metadata(),
         this.field("user_data", "User data", { type: "textarea", hint: "For its first start, as cloud-init takes it." }),
         this.field("on_no_capacity", "If no host has room", { onInput: undefined, onChange: this.typed },
-          [["", "wait until the deadline"], ["fail", "fail after 10 s"]].map(([v, t]) => h("option", { key: v, value: v, selected: v === form.on_no_capacity }, t))),
-        this.field("deadline", "Deadline", { placeholder: "1h", hint: "How long it may wait, as in 90s, 10m or 1h30m; at most 168h." }),
-        this.field("attempts", "Attempts", { type: "number", min: 1, max: 20, placeholder: "3" }),
+          data.choices.map((c) => h("option", { key: c.name, value: c.name, selected: c.name === (form.on_no_capacity || data.defaults.on_no_capacity) }, c.means))),
+        this.field("deadline", "Deadline", { placeholder: data.defaults.deadline, hint: "How long it may wait, as in 90s, 10m or 1h30m; " + `at most ${data.most.deadline / 3600}h.` }),
+        this.field("attempts", "Attempts", { type: "number", min: 1, max: data.most.attempts, placeholder: String(data.defaults.attempts) }),
         this.field("host", "Only on host", { hint: operates() ? "" : "As your instances show it." }),
         this.field("avoid", "Never on hosts", { hint: "Several with spaces between them." })),
       other && h(Note, { kind: "bad", role: "alert" }, other.join("; ")),
@@ -132,17 +133,26 @@ function show() {
   field?.focus();
 }
 
+// toGo says without which machines it would fit. Their names are for operators.
+const toGo = (g) => g && `it would fit without ${plural(g.machines, "machine")} (${amounts(g.resources)})` +
+  (g.host ? ` on ${g.host}: ${g.instances.map((i) => `${i.name || shortID(i.id)} of ${i.project}`).join(", ")}` : "");
+
+const limited = (q) => q.limit !== undefined;
+const quota = (q) => `${className(q.class)}: ${amount(q.class, q.would_be)} of ${amount(q.class, q.limit)}`;
+
 // Would says what would become of the machine.
-const Would = ({ would }) => h(Card, { title: "What would become of it" }, !would
+const Would = ({ would, kind = would?.kinds[0] }) => h(Card, { title: "What would become of it" }, !would
   ? h("p", { class: "dim" }, "It cannot be said yet: something beside is missing or wrong.")
   : [h("p", null, h("span", { class: "badge " + (would.starts ? "ok" : would.refused ? "bad" : "warn") },
     would.starts ? "starts now" : would.refused ? "refused" : "waits")), h("p", { class: "says" }, would.summary),
   h(Facts, { of: [
-    ["queue", would.queue], ["uses", amounts(would.resources)],
-    ["in line", would.place && (would.place.position ? `behind ${plural(would.place.position, "other")}` : "first")],
+    ["queue", kind.queue], ["uses", amounts(kind.resources)],
+    ["quota then", would.quota.some(limited) && h(List, { of: would.quota.filter(limited).map(quota) })],
+    ["in line", kind.place && (kind.place.position ? `behind ${plural(kind.place.position, "other")}` : "first")],
+    ["room", !would.starts && toGo(kind.to_go)],
     ["you can", would.you_can.length > 0 && h(List, { of: would.you_can })],
     ["operators can", !would.starts && would.operators_can?.length > 0 && h(List, { of: would.operators_can })],
-  ] }), h("h3", null, "What the hosts are to it"), h(Standings, { hosts: would.hosts })]);
+  ] }), h("h3", null, "What the hosts are to it"), h(Standings, { hosts: kind.hosts })]);
 
 export const view = (data, ctx) => [
   h(Head, { title: "Boot a machine", sub: `in project ${data.project}` }),

@@ -13,7 +13,8 @@ export function bodies() {
     project: "p", name: "web", flavor: "m1.small", with: { disk: "ssd" }, image: "debian", metadata: { k: "v" },
     ssh_keys: ["a", "b"], user_data: "w6k=", attempts: 2, deadline: "10m", on_no_capacity: "fail", host: "h1", avoid: ["h2", "h3"],
   });
-  equal(asked(all, small, "p"), { project: "p", flavor: "m1.small", host: "h1", avoid: ["h2", "h3"], with: ["disk=ssd"] });
+  const { user_data, ...rest } = body(all, small, "p");
+  equal(asked(all, small, "p"), rest);
 }
 
 export function faultsBesideTheirFields() {
