@@ -217,7 +217,7 @@ func deleteAll(t *testing.T, b *tab, c *client.Client, host compute.HostID) {
 	b.click("Delete")
 	b.says("The machine " + on[0].Name + " (" + string(on[0].ID) + ") ends")
 	b.click("Cancel")
-	b.until(`!document.querySelector("dialog")`)
+	b.until(`!document.querySelector("dialog") && document.activeElement.textContent === "Delete"`)
 	b.click("Delete")
 	b.click("Delete " + on[0].Name)
 	b.says("The end of " + on[0].Name + " is asked for.")

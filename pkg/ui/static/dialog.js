@@ -26,8 +26,17 @@ export class Dialog extends Component {
     }
   };
 
+  componentDidMount() {
+    this.box.showModal();
+  }
+
+  // Closing it gives the focus back to where it was.
+  componentWillUnmount() {
+    this.box.close();
+  }
+
   render({ ask, close }, { problem, busy }) {
-    return h("dialog", { ref: (d) => d && !d.open && d.showModal(), onClose: close, "aria-labelledby": "ask" },
+    return h("dialog", { ref: (d) => { if (d) this.box = d; }, onClose: close, "aria-labelledby": "ask" },
       h("form", { onSubmit: this.submit },
         h("h2", { id: "ask" }, ask.title), h("p", null, ask.text),
         (ask.fields || []).map((f) => f.type === "checkbox"

@@ -4,12 +4,12 @@
 import { listen } from "./events.js";
 
 // How often to read, in milliseconds.
-const often = { least: 2000, told: 5000, burst: 500, again: 15000 };
+export const often = { least: 2000, told: 5000, burst: 500, again: 15000 };
 
 // live calls refresh now and again until stopped, never twice at a time, and only while somebody looks. changes is what
 // to hear of, as a query of /v1/events; without it, or while the node does not tell, refresh comes more often. A node that
 // takes long is asked less often. heard is called with each change.
-export function live(refresh, { changes, heard } = {}, every = often) {
+export function live(refresh, { changes, heard, every = often } = {}) {
   let timer, due, retry, open, stopped = false, running = false, again = false, told = false;
 
   function later(ms) {

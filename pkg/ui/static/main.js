@@ -73,7 +73,7 @@ function show() {
   }
   draw();
   if (page.operators && !operates()) return;
-  const follows = { changes: page.changes?.(context, route), heard: page.heard };
+  const follows = { changes: page.changes?.(context, route), heard: page.heard, every: page.every };
   here.follow = live(async () => {
     try {
       const data = await page.load(context, route);

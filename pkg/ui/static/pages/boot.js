@@ -121,7 +121,7 @@ class BootForm extends Component {
         this.field("avoid", "Never on hosts", { hint: "Several with spaces between them." })),
       other && h(Note, { kind: "bad", role: "alert" }, other.join("; ")),
       h("button", { class: "main", disabled: busy }, "Boot"))),
-    h("div", { class: "follow", "aria-live": "polite" }, h(Would, { would })));
+    h("div", { class: "follow" }, h(Would, { would })));
   }
 }
 
@@ -143,8 +143,8 @@ const quota = (q) => `${className(q.class)}: ${amount(q.class, q.would_be)} of $
 // Would says what would become of the machine.
 const Would = ({ would, kind = would?.kinds[0] }) => h(Card, { title: "What would become of it" }, !would
   ? h("p", { class: "dim" }, "It cannot be said yet: something beside is missing or wrong.")
-  : [h("p", null, h("span", { class: "badge " + (would.starts ? "ok" : would.refused ? "bad" : "warn") },
-    would.starts ? "starts now" : would.refused ? "refused" : "waits")), h("p", { class: "says" }, would.summary),
+  : [h("div", { "aria-live": "polite" }, h("p", null, h("span", { class: "badge " + (would.starts ? "ok" : would.refused ? "bad" : "warn") },
+    would.starts ? "starts now" : would.refused ? "refused" : "waits")), h("p", { class: "says" }, would.summary)),
   h(Facts, { of: [
     ["queue", kind.queue], ["uses", amounts(kind.resources)],
     ["quota then", would.quota.some(limited) && h(List, { of: would.quota.filter(limited).map(quota) })],

@@ -13,11 +13,18 @@ const states = ["accepted", "queued", "starting", "active", "deleting", "deleted
 export async function load(ctx, { query }) {
   const { ref, state, flavor, queue, host, marker } = query;
   const [page, flavors] = await Promise.all([
-    get("/v1/instances", { project: ctx.project, ref, state, flavor, queue, host, marker, limit }),
-    get("/v1/flavors", { limit: 1000 }),
+    get("/v1/instances", { project: ctx.project, ref, state, flavor, queue, host, marker, limit }), names(),
   ]);
-  return { ...page, flavors: flavors.items };
+  return { ...page, flavors };
 }
+
+// names are those of the flavors, which change seldom.
+async function names() {
+  if (performance.now() - known.at > 30000) known = { at: performance.now(), flavors: (await get("/v1/flavors", { limit: 1000 })).items };
+  return known.flavors;
+}
+
+let known = { at: -Infinity };
 
 export const changes = (ctx) => ({ project: ctx.project });
 

@@ -1,5 +1,6 @@
 import { h } from "../vendor/preact.mjs";
 import { all, get } from "../api.js";
+import { often } from "../live.js";
 import { begun, noted, perSecond, rated } from "../rate.js";
 import { to } from "../route.js";
 import { operates } from "../session.js";
@@ -8,6 +9,9 @@ import { Bar, Card, Empty, Head, Note, Table, Tile, Time } from "../views.js";
 import { kind, number, plural, since } from "../words.js";
 
 export const title = "Overview";
+
+// Counting all queues and hosts is work for the node.
+export const every = { ...often, burst: 2000 };
 
 let starts; // how often a machine became active, as far as the node tells
 

@@ -34,7 +34,7 @@ const never = 1 << 30;
 export const aChangeBringsItAnew = () => served(async (streams) => {
   let n = 0;
   const heard = [];
-  const l = live(async () => { n++; }, { changes: { project: "p" }, heard: (e, d) => heard.push([e, d.state]) }, { least: never, told: never, burst: 1, again: 1 });
+  const l = live(async () => { n++; }, { changes: { project: "p" }, heard: (e, d) => heard.push([e, d.state]), every: { least: never, told: never, burst: 1, again: 1 } });
   await until(() => n === 1 && streams.length === 1);
   equal(new URL(streams[0].url).search, "?project=p");
   streams[0].say('event: change\ndata: {"state"');
@@ -51,7 +51,7 @@ export const nobodyListensWhileHidden = () => served(async (streams) => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   };
-  const l = live(async () => {}, { changes: { project: "p" } }, { least: never, told: never, burst: 1, again: 1 });
+  const l = live(async () => {}, { changes: { project: "p" }, every: { least: never, told: never, burst: 1, again: 1 } });
   await until(() => streams.length === 1);
   hide(true);
   for (let i = 0; i < 20; i++) await turn();

@@ -13,7 +13,7 @@ function hide(hidden) {
 
 export async function followsUntilStopped() {
   let n = 0;
-  const l = live(async () => { n++; }, {}, quick);
+  const l = live(async () => { n++; }, { every: quick });
   await until(() => n > 3);
   l.stop();
   const then = n;
@@ -23,7 +23,7 @@ export async function followsUntilStopped() {
 
 export async function asksNothingWhileHidden() {
   let n = 0;
-  const l = live(async () => { n++; }, {}, quick);
+  const l = live(async () => { n++; }, { every: quick });
   await until(() => n > 1);
   hide(true);
   await turn();
@@ -42,7 +42,7 @@ export async function neverTwiceAtATime() {
     n++;
     await new Promise((done) => { go = done; });
     running--;
-  }, {}, quick);
+  }, { every: quick });
   l.now();
   l.now();
   go();
