@@ -50,7 +50,9 @@ const (
 	// second or two; if it waits on another queue by then, with room for the work of
 	// only one of them, that fetch has to end first, which takes 5 s at most.
 	idleTime = 7 * time.Second
-	// rungAgain is how long a ring that was lost may count, whatever was rung before.
+	// firstRing is how long the first ring for work may count where claims are slow (Slowest of queues/ring), and
+	// rungAgain how long one that was lost may count, whatever was rung before.
+	firstRing = 3 * time.Second
 	rungAgain = 16 * time.Second
 	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
 	// every forty seconds, and polls what it tells of every 15 s.
@@ -106,7 +108,7 @@ func (r *Recording) sound() (span, time.Duration) {
 		return span{r.Start, end}, slack // and orphanTime
 	case r.Schedule.LostFor() > 0:
 		lost := r.Schedule.LostFor().Duration()
-		return span{r.Start, end}, min(2*lost, lost+rungAgain, unrungTime) + idleTime + slack
+		return span{r.Start, end}, min(max(2*lost, firstRing), lost+rungAgain, unrungTime) + idleTime + slack
 	case onlyRings:
 		return span{r.Start, end}, unrungTime + slack
 	}
