@@ -285,8 +285,8 @@ func TestBadImage(t *testing.T) {
 		c.boot(4, "small", good)
 		pass(5 * time.Second)
 		c.wantOne(4, compute.StateActive)
-		if b := c.beacon(); b.State != compute.HostEnabled {
-			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+		if b := c.beacon(); b.State != compute.HostEnabled || !slices.Equal(b.Mistrusts, []string{"bad"}) {
+			c.t.Errorf("the beacon says %s: %s, and it mistrusts %q", b.State, b.Reason, b.Mistrusts)
 		}
 		c.boot(5, "small", bad)
 		pass(time.Second)
@@ -301,6 +301,9 @@ func TestBadImage(t *testing.T) {
 		c.desire(compute.HostEnabled, 1)
 		pass(5 * time.Second)
 		c.wantOne(6, compute.StateActive)
+		if b := c.beacon(); len(b.Mistrusts) > 0 {
+			c.t.Errorf("healed, it mistrusts %q", b.Mistrusts)
+		}
 		stop(c, n)
 	})
 }

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -58,7 +59,10 @@ func TestStarts(t *testing.T) {
 	if !s.host.Quarantined(now) {
 		t.Error("after three failed starts the host still offers")
 	}
-	if s.trust(now); s.host.Quarantined(now) || s.mistrusts("bad", now) {
+	if got := s.mistrusted(now); !slices.Equal(got, []string{"bad"}) {
+		t.Errorf("it says that it mistrusts %q", got)
+	}
+	if s.trust(now); s.host.Quarantined(now) || s.mistrusts("bad", now) || len(s.mistrusted(now)) > 0 {
 		t.Error("the operator's word does not end the quarantine")
 	}
 	if s.failed("no KVM", now); !s.launched() || s.launched() {

@@ -3,11 +3,13 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // starts are how starts of machines went here lately: of the host, and of each image. What fails again and
@@ -61,6 +63,17 @@ func (s *starts) imageFailed(image, why string, now time.Time) {
 
 // mistrusts says whether work with an image is left to others.
 func (s *starts) mistrusts(image string, now time.Time) bool { return s.images[image].Quarantined(now) }
+
+// mistrusted are the images with which work is left to others, by name; of many only so many as a beacon names.
+func (s *starts) mistrusted(now time.Time) (images []string) {
+	for image := range s.images {
+		if s.mistrusts(image, now) && len(image) <= compute.MaxNameLength { // what is longer no beacon names
+			images = append(images, image)
+		}
+	}
+	slices.Sort(images)
+	return images[:min(len(images), compute.MaxMistrusts)]
+}
 
 // trust ends the quarantine of the host and of its images: the operator wants it to
 // offer, and has mended what was wrong.

@@ -43,7 +43,11 @@ type Beacon struct {
 	Beside      Voice     // another agent that has begun under its name, as its stream says; zero: none
 	Leaves      bool      // the agent has ended: this is its last word
 	Opens       []KeyID   // the keys of user data that the agent has
+	Mistrusts   []string  // images that have failed there lately, by name: work with them is left to other hosts first
 }
+
+// MaxMistrusts is how many images a beacon names as mistrusted.
+const MaxMistrusts = 16
 
 // Voice is one process that speaks for a host.
 type Voice struct {

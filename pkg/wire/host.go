@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/berth-project/berth/pkg/compute"
 	pb "github.com/berth-project/berth/pkg/wire/berthv1"
 )
@@ -35,6 +37,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		BesideStarted: stamp(b.Beside.Started),
 		Leaves:        b.Leaves,
 		Opens:         texts(b.Opens),
+		Mistrusts:     texts(b.Mistrusts),
 	}, "")
 }
 
@@ -69,8 +72,15 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Beside: compute.Voice{
 			Journal: compute.JournalID(m.GetBeside()), Started: r.time("beside_started", m.GetBesideStarted()),
 		},
-		Leaves: m.GetLeaves(),
-		Opens:  words[compute.KeyID](m.GetOpens()),
+		Leaves:    m.GetLeaves(),
+		Opens:     words[compute.KeyID](m.GetOpens()),
+		Mistrusts: m.GetMistrusts(),
+	}
+	for _, image := range b.Mistrusts {
+		r.atMost("mistrusts", len(image), compute.MaxNameLength)
+	}
+	if n := len(b.Mistrusts); n > compute.MaxMistrusts {
+		r.refuse(compute.Invalid("mistrusts", fmt.Sprintf("%d images", n), fmt.Sprintf("give at most %d", compute.MaxMistrusts)))
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

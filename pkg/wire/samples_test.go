@@ -150,6 +150,13 @@ func sampleBeacon() compute.Beacon {
 	}
 }
 
+// mistrustSample is of a host on which images have failed.
+func mistrustSample() sample {
+	b := sampleBeacon()
+	b.Mistrusts = []string{"", "debian-13"}
+	return sample{"beacon-mistrusts", EncodeBeacon(b), b, of(DecodeBeacon)}
+}
+
 func sampleQueue() compute.Queue {
 	return compute.Queue{
 		Name: "m1.small.disk-ssd.gpu-a100", Flavor: "m1.small", Choices: compute.Choices{"gpu": "a100", "disk": "ssd"},
@@ -268,7 +275,7 @@ func samples() []sample {
 		q.Fence = 43
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
-	return append(append(list, machineSamples()...), sealedSamples()...)
+	return append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
 }
 
 // sealedSamples are of what has sealed user data.

@@ -198,7 +198,10 @@ type Beacon struct {
 	Leaves bool `protobuf:"varint,23,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	// opens names the keys under which the agent opens sealed user data, by their ids
 	// of eight hexadecimal digits.
-	Opens         []string `protobuf:"bytes,24,rep,name=opens,proto3" json:"opens,omitempty"`
+	Opens []string `protobuf:"bytes,24,rep,name=opens,proto3" json:"opens,omitempty"`
+	// mistrusts names images that have failed on this host lately: it leaves work with
+	// them to other hosts first; at most 16, of at most 255 bytes each.
+	Mistrusts     []string `protobuf:"bytes,25,rep,name=mistrusts,proto3" json:"mistrusts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +404,13 @@ func (x *Beacon) GetOpens() []string {
 	return nil
 }
 
+func (x *Beacon) GetMistrusts() []string {
+	if x != nil {
+		return x.Mistrusts
+	}
+	return nil
+}
+
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -561,7 +571,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\a\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\a\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -587,7 +597,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x06beside\x18\x15 \x01(\tR\x06beside\x12A\n" +
 	"\x0ebeside_started\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\rbesideStarted\x12\x16\n" +
 	"\x06leaves\x18\x17 \x01(\bR\x06leaves\x12\x14\n" +
-	"\x05opens\x18\x18 \x03(\tR\x05opens\x1a7\n" +
+	"\x05opens\x18\x18 \x03(\tR\x05opens\x12\x1c\n" +
+	"\tmistrusts\x18\x19 \x03(\tR\tmistrusts\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
