@@ -125,7 +125,7 @@ func wantedBy(i *compute.Instance) explain.Wanted {
 func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	w := wantedBy(i)
 	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
-	w.Avoid, w.Failed = nil, nil
+	w.Avoid, w.Failed, w.Image = nil, nil, "" // of which lists say nothing
 	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
 	out, known := s.counted[same]
 	if !known {

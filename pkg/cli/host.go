@@ -205,5 +205,18 @@ func hostDetails(h client.Host) []detail {
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
 		{"Heard", Short(time.Duration(h.HeardFor)) + " ago"}, {"Signs", yesNo(h.Signed)},
 		{"Warnings", strings.Join(h.Warnings, "\n")},
+		{"Mistrusts", mistrusted(h.Mistrusts)},
 	}
+}
+
+// mistrusted names images that have failed on a host lately.
+func mistrusted(images []string) string {
+	var out []string
+	for _, i := range images {
+		if i == "" {
+			i = "the default image"
+		}
+		out = append(out, i)
+	}
+	return strings.Join(out, ", ")
 }

@@ -13,6 +13,6 @@ func (c Counts) Hosts() compute.HostCounts {
 	return compute.HostCounts{
 		NeverFits: c[TooSmall] + c[LacksTrait] + c[OtherHost] + c[LacksKey], Silent: c[Silent], Disabled: c[Disabled],
 		Draining: c[Draining], Quarantined: c[Quarantined] + c[Twin], Full: c[Full], Avoided: c[Avoided],
-		Eligible: c[Fits] + c[FailedThere],
+		Eligible: c[Fits] + c[FailedThere] + c[Mistrusts],
 	}
 }

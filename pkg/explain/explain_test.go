@@ -34,6 +34,10 @@ func in(s compute.HostState, reason string) func(*Host) {
 	return func(h *Host) { h.Beacon.State, h.Beacon.Reason = s, reason }
 }
 
+func mistrusts(image string) func(*Host) {
+	return func(h *Host) { h.Beacon.Mistrusts = []string{image} }
+}
+
 func silent(h *Host) { h.Silent = true }
 
 func traits(all ...compute.Trait) func(*Host) {
@@ -127,6 +131,24 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			[]Host{host("h1", 8)},
 			"1 host could take it, and none has for 3m\nnext: it is offered again and again until one takes it" + deadline +
 				"\noperator: look whether queue managers, conductors and brokers are well: berth doctor",
+		},
+		"its image is mistrusted": {
+			Facts{Instance: queued(func(i *compute.Instance) { i.Boot.Image = "bad" })},
+			[]Host{host("h1", 8, mistrusts("bad")), host("h2", 0, mistrusts("bad"))},
+			"1 host can take it now, and none is known to be before it; its image has failed there lately, so it is left to others at first\n" +
+				"next: a host takes it within seconds" + deadline +
+				"\noperator: mend its image on host h1; berth host enable h1 lets it be tried there at once",
+		},
+		"its image is mistrusted, and an attempt failed": {
+			Facts{Instance: queued(func(i *compute.Instance) { i.Failures = []compute.Failure{{Host: "h1"}} })},
+			[]Host{host("h1", 8), host("h2", 8, mistrusts(""))},
+			"2 hosts can take it now, and none is known to be before it; attempts of it, or others with its image, failed there, " +
+				"so it is left to others at first\nnext: a host takes it within seconds" + deadline +
+				"\noperator: mend its image on host h2; berth host enable h2 lets it be tried there at once",
+		},
+		"another image is mistrusted": {
+			Facts{Instance: queued()}, []Host{host("h1", 8, mistrusts("bad"))},
+			"1 host can take it now, and none is known to be before it\nnext: a host takes it within seconds" + deadline,
 		},
 		"before it is booted": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.ChangedAt, i.Deadline = time.Time{}, time.Time{} }), Before: true},

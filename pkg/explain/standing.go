@@ -17,7 +17,8 @@ type Wanted struct {
 	Host      compute.HostID   // on it and nowhere else; empty: anywhere
 	Avoid     []compute.HostID // never there
 	Failed    []compute.HostID // where earlier attempts failed
-	Key       compute.KeyID    // that its user data is sealed under; empty: none
+	Image     string
+	Key       compute.KeyID // that its user data is sealed under; empty: none
 }
 
 // Host is what is known of a host.
@@ -43,6 +44,7 @@ const (
 	Draining                    // an operator empties it
 	Quarantined                 // it stopped offering by itself: starts failed, or it could not begin one
 	Full                        // it would fit when emptier
+	Mistrusts                   // its image has failed there lately: it leaves the work to others first
 	FailedThere                 // an attempt failed there: it leaves the work to others first
 	Fits                        // it can take it now
 	standings
@@ -50,7 +52,7 @@ const (
 
 var standingNames = [...]string{
 	"pinned-elsewhere", "avoided", "lacks-trait", "too-small", "lacks-key", "silent", "twin", "disabled", "draining",
-	"quarantined", "full", "failed-there", "fits",
+	"quarantined", "full", "mistrusts-image", "failed-there", "fits",
 }
 
 // String is the standing's name in APIs.
@@ -65,7 +67,7 @@ func (s Standing) String() string {
 func (s Standing) Never() bool { return s <= TooSmall }
 
 // Now says whether it can take it now.
-func (s Standing) Now() bool { return s == Fits || s == FailedThere }
+func (s Standing) Now() bool { return s >= Mistrusts && s < standings }
 
 // Verdict is what one host is to a machine.
 type Verdict struct {
@@ -135,6 +137,8 @@ func (w Wanted) At(h Host) Standing {
 		return Full
 	case slices.Contains(w.Failed, b.Host):
 		return FailedThere
+	case w.Host == "" && slices.Contains(b.Mistrusts, w.Image): // what is for one host has no others
+		return Mistrusts
 	}
 	return Fits
 }

@@ -159,6 +159,10 @@ func (f Facts) waiting() (out Told) {
 		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
 	}
+	out.Summary += a.reluctant()
+	if a.Counts[Fits] == 0 {
+		out.Operators = append(out.Operators, a.first[Mistrusts].operators()...)
+	}
 	if a.Now() == 0 {
 		out.Asker, out.Operators = f.asker(), append(out.Operators, a.operators()...)
 	}
@@ -195,6 +199,7 @@ func (f Facts) pinned() (out Told) {
 func WantedBy(i *compute.Instance) Wanted {
 	w := Wanted{
 		Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host, Avoid: i.Boot.Avoid,
+		Image: i.Boot.Image,
 	}
 	for _, f := range i.Failures {
 		w.Failed = append(w.Failed, f.Host)

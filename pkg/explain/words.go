@@ -40,6 +40,8 @@ func (v Verdict) says(amounts bool) string {
 			return "has too little room"
 		}
 		return "has too little room: " + Amounts(v.Short) + " short"
+	case Mistrusts:
+		return "takes it though its image has failed there lately, if no other does"
 	case FailedThere:
 		return "takes it though an attempt failed there, if no other does"
 	}
@@ -61,6 +63,8 @@ func (v Verdict) operators() []string {
 	case Quarantined:
 		do = fmt.Sprintf("host %s is quarantined%s; berth host enable %[1]s ends that if it is for starts that failed",
 			v.Host, colon(v.Reason))
+	case Mistrusts:
+		do = fmt.Sprintf("mend its image on host %s; berth host enable %[1]s lets it be tried there at once", v.Host)
 	case Full:
 		return []string{fmt.Sprintf("free %s on host %s", Amounts(v.Short), v.Host)}
 	case LacksTrait:
@@ -93,6 +97,20 @@ func (a Answer) laters() (out []string) {
 		}
 	}
 	return out
+}
+
+// reluctant says why hosts that can take it leave it to others first, if all that can do.
+func (a Answer) reluctant() string {
+	failed, mistrust := a.Counts[FailedThere], a.Counts[Mistrusts]
+	switch {
+	case a.Now() == 0 || a.Counts[Fits] > 0:
+		return ""
+	case mistrust == 0:
+		return "; attempts of it failed there, so it is left to others at first"
+	case failed == 0:
+		return "; its image has failed there lately, so it is left to others at first"
+	}
+	return "; attempts of it, or others with its image, failed there, so it is left to others at first"
 }
 
 // nevers say why hosts can never take it.

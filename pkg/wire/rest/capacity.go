@@ -8,7 +8,7 @@ import "github.com/berth-project/berth/pkg/compute"
 type CapacityBy struct {
 	By     compute.AxisName `json:"by,omitempty" doc:"The axis; absent: none was asked for."`
 	Values []ValueCapacity  `json:"values" nullable:"false" doc:"Without a choice first, then of each value, by name."`
-	Oldest float64          `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts, since this node read it."`
+	Oldest float64          `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts: since this node heard it, or, if that was before it began, since it was written."`
 }
 
 // ValueCapacity is what the hosts have that do for one value.

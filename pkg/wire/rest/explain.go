@@ -36,13 +36,13 @@ type Standings struct {
 	Now     uint32            `json:"now" doc:"Can take it now."`
 	Later   uint32            `json:"later" doc:"Can take it once something changes there."`
 	Never   uint32            `json:"never" doc:"Cannot take it, whatever becomes free there."`
-	By      map[string]uint32 `json:"by" doc:"Hosts by what they are to it: fits, failed-there, full, quarantined, draining, disabled, twin, silent, lacks-key, too-small, lacks-trait, avoided, pinned-elsewhere. What no host is, is left out."`
+	By      map[string]uint32 `json:"by" doc:"Hosts by what they are to it: fits, failed-there, mistrusts-image, full, quarantined, draining, disabled, twin, silent, lacks-key, too-small, lacks-trait, avoided, pinned-elsewhere. What no host is, is left out."`
 	Short   []Shortage        `json:"short" nullable:"false" doc:"Of what full hosts have too little free; what most of them lack comes first."`
 	Traits  []UnfitTrait      `json:"traits" nullable:"false" doc:"Traits for which hosts do not do."`
 	Room    int64             `json:"room" doc:"How many such machines hosts have room for now."`
 	Empty   int64             `json:"empty" doc:"How many they could have if they were empty."`
 	Nearest []HostStanding    `json:"nearest,omitempty" nullable:"false" doc:"The hosts that are nearest to taking it; shown to operators alone."`
-	Oldest  float64           `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts, since this node read it."`
+	Oldest  float64           `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts: since this node heard it, or, if that was before it began, since it was written."`
 }
 
 // Shortage is a resource of which full hosts have too little free.

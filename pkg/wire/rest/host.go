@@ -20,6 +20,7 @@ type HostView struct {
 	Largest     compute.Resources   `json:"largest,omitempty" doc:"The most that one machine may have now, where that is less than is free."`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
 	Warnings    []string            `json:"warnings,omitempty" nullable:"false" doc:"What does not keep its machines apart, and what to do."`
+	Mistrusts   []string            `json:"mistrusts,omitempty" nullable:"false" doc:"Images that have failed there lately, by name: work with them is left to other hosts first. Empty: the driver's default."`
 	Weigher     string              `json:"weigher" enum:"spread,pack" doc:"Whether it looks for work, and is rung, more often when it is emptier (spread) or fuller (pack)."`
 	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
@@ -29,7 +30,7 @@ type HostView struct {
 	Instances   map[string]int      `json:"instances,omitempty" doc:"How many instances it has by what the conductors say, by state. True at once; what the host says itself comes with its next beacon."`
 	Started     time.Time           `json:"started,omitzero" doc:"When its agent began."`
 	SaidAt      time.Time           `json:"said_at,omitzero" doc:"When it said this, by its own clock."`
-	HeardFor    Duration            `json:"heard_ago" doc:"How long ago this node heard it."`
+	HeardFor    Duration            `json:"heard_ago" doc:"How long ago this node heard it; of what was written before it began, how long ago that was."`
 	Signed      bool                `json:"signed" doc:"What it said carries a MAC, which conductors and queue managers check and API nodes cannot."`
 }
 
@@ -38,7 +39,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Machines: b.Machines,
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Mistrusts: b.Mistrusts, Machines: b.Machines,
 		Building: b.Building,
 		Waiting:  b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
 		SaidAt:   utc(b.At),

@@ -42,7 +42,7 @@ type Placements struct {
 	Kinds        []Placement     `json:"kinds" nullable:"false" doc:"Each kind, in the order given."`
 	YouCan       []string        `json:"you_can" nullable:"false" doc:"What its project can do so that all start."`
 	OperatorsCan []string        `json:"operators_can,omitempty" nullable:"false" doc:"What operators can do; shown to them alone."`
-	Oldest       float64         `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts, since this node read it."`
+	Oldest       float64         `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts: since this node heard it, or, if that was before it began, since it was written."`
 }
 
 // QuotaStep is what the quota of one class would be used.
