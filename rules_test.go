@@ -107,10 +107,12 @@ var arrows = map[string][]string{
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
 		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse", "pkg/tracing",
+		"pkg/rejected",
 	},
 	"pkg/events":           {"pkg/compute"},
 	"pkg/ui":               {},
 	"pkg/sse":              {},
+	"pkg/rejected":         {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
 	"pkg/audit":            {"pkg/compute", "pkg/auth", "pkg/wire", "pkg/telemetry", "pkg/ratelimit"},
 	"pkg/fencecommand":     {"pkg/compute"},
 	"pkg/ratelimit":        {},

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // What is shown of a rejection is where the record is, why, and whose it says that it is: nothing else of it.
@@ -52,8 +53,21 @@ func TestRejectedIsPrinted(t *testing.T) {
 	}
 }
 
+func TestRejectedInDetail(t *testing.T) {
+	var out bytes.Buffer
+	v := rest.Rejected{Record: "requests/3/41", Reason: "Malformed", Detail: "\x1b[2Jno", Project: "web", Remedy: "correct it"}
+	if err := rejectedDetails(v).Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Record:   requests/3/41\n", "Why:      ?[2Jno\n", "Project:  web\n", "You can:  correct it\n"} {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Host:") {
+			t.Errorf("%q in:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestRejectedIsPicked(t *testing.T) {
-	v := rejectedView{Topic: "requests", Reason: "Forged"}
+	v := rest.Rejected{Topic: "requests", Reason: "Forged"}
 	for o, want := range map[[2]string]bool{
 		{}: true, {"Forged", ""}: true, {"forged", "requests"}: true, {"Unsigned", ""}: false, {"", "reports"}: false,
 	} {

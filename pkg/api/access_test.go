@@ -130,6 +130,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		target += "?flavor=m1.small&project=" + string(project)
 	case followEvents:
 		target += "?follow=false&project=" + string(project)
+	case listRejected:
+		target += "?project=" + string(project)
 	case "boot", "ask-placements":
 		body = fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
 	case "set-quota":

@@ -73,7 +73,8 @@ func (s *Server) routeAudit(api huma.API) {
 	}, s.listAudit)
 }
 
-// auditPages is how many pages of the audit are read at once: each takes some MB while it is read.
+// auditPages is how many pages of the audit, and of what was refused, are read at once: each takes some MB while it is
+// read.
 const auditPages = 4
 
 type auditInput struct {
@@ -107,7 +108,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditInput) (*auditOutput, e
 	}
 	page, err := s.readAudit(ctx, q)
 	if err != nil {
-		return nil, notRead(err)
+		return nil, notRead("read the audit", err)
 	}
 	out := &auditOutput{Body: rest.AuditPage{
 		Items: []rest.AuditEntry{}, Read: page.Read, Garbled: page.Garbled, StoppedEarly: page.StoppedEarly(q.Limit),
@@ -134,14 +135,14 @@ func (s *Server) readAudit(ctx context.Context, q audit.Query) (audit.Page, erro
 	return audit.ReadPage(ctx, s.config.Trail, q)
 }
 
-// notRead says why the audit cannot be shown. That Kafka refuses the node is not the caller's fault.
-func notRead(err error) error {
+// notRead says why a part of a topic cannot be shown. That Kafka refuses the node is not the caller's fault.
+func notRead(op string, err error) error {
 	var e *compute.Error
 	if errors.As(err, &e) && e.Kind == compute.KindForbidden {
 		return &compute.Error{
-			Op: "read the audit", Kind: compute.KindUnavailable, Message: "Kafka does not let this node read it",
+			Op: op, Kind: compute.KindUnavailable, Message: "Kafka does not let this node read it",
 			Remedy: "the operator has to allow it: berth acl apply --role api", Cause: err,
 		}
 	}
-	return compute.Unavailable("read the audit", err)
+	return compute.Unavailable(op, err)
 }

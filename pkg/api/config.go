@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/loopback"
+	"github.com/berth-project/berth/pkg/rejected"
 	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
@@ -128,6 +129,7 @@ type Config struct {
 	// not sign in, and each that reaches the node may do everything.
 	SignIn   auth.Chain
 	Audit    *audit.Log       // whose Beside is the Publisher, and what the Catalog writes to; nil: none is kept
+	Rejected rejected.Source  // has what was refused; nil: it is not shown
 	Trail    audit.Source     // from which it is shown to admins; nil: it is not
 	UserData *sealed.Keys     // seal and open user data; nil: it lies open in Kafka
 	Fencer   Fencer           // nil: operators have to say themselves that a host is dead

@@ -35,7 +35,7 @@ type Server struct {
 	reads   *breaker // before catching up
 	asks    *consoleAsks
 	rates   *ratelimit.Limiter // of principals
-	pages   chan struct{}      // holds one for each page of the audit that is read
+	pages   chan struct{}      // holds one for each page of a topic that is read
 	events  *events.Log        // what has changed
 	open    sync.Once          // the word that user data lies open here, and need not
 	metrics *Metrics
@@ -92,6 +92,7 @@ func (s *Server) routes() http.Handler {
 	s.routeDeadHosts(api)
 	s.routeTokens(api)
 	s.routeAudit(api)
+	s.routeRejected(api)
 	s.routeExplain(api)
 	s.routePlacements(api)
 	s.routeEvents(api)

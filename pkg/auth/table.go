@@ -56,6 +56,8 @@ func Operations() map[string]Need {
 		"list-queues":       {RoleReader, Anywhere, "counts of all projects together"},
 		"show-queue":        {RoleReader, Anywhere, "counts of all projects together"},
 
+		"list-rejected": {RoleReader, Project, "requests that name it, for operators all records"},
+
 		"list-hosts":          {RoleOperator, Cell, ""},
 		"show-host":           {RoleOperator, Cell, ""},
 		"list-host-instances": {RoleOperator, Cell, "of all projects"},

@@ -61,12 +61,16 @@ type seenRights struct{ all, lacked bool }
 
 // needs are the rights that this process waits for: those of its role, without what belongs to a part that is
 // switched off. A cell of before there were tokens, or an audit, goes on with the rights that it has; so does an API
-// node that may not read the audit, which it shows to admins alone.
+// node that may not read the audit, or what was refused, which it shows to some alone.
 func (c Cell) needs() ([]access.Right, error) {
 	all, err := c.Kafka.As.Needs()
 	for i, r := range all {
-		if r.Kind == access.Topic && r.Name == c.Topics().Audit() {
+		switch {
+		case r.Kind != access.Topic:
+		case r.Name == c.Topics().Audit():
 			all[i].Operations = []access.Operation{access.Write}
+		case r.Name == c.Topics().Rejected() && slices.Equal(r.Operations, []access.Operation{access.Read}):
+			all[i].Operations = []access.Operation{access.Describe}
 		}
 	}
 	return slices.DeleteFunc(all, func(r access.Right) bool {

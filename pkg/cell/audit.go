@@ -120,6 +120,34 @@ func (a auditTrail) Span(ctx context.Context, since time.Time) (first, end int64
 	return starts[0], ends[0], err
 }
 
+// refusals are what was refused, as an API node shows it.
+type refusals struct {
+	admin *kafkaadmin.Admin
+	topic string
+}
+
+// Span is rejected.Source.Span.
+func (r refusals) Span(ctx context.Context, since time.Time) (first, end map[int32]int64, err error) {
+	if since.IsZero() {
+		first, err = r.admin.Starts(ctx, r.topic)
+	} else {
+		first, err = r.admin.OffsetsSince(ctx, r.topic, since)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	end, err = r.admin.Ends(ctx, r.topic)
+	return first, end, err
+}
+
+// refusalBytes bounds what of a partition is in memory at a time: what was refused may be 64 KiB of each record.
+const refusalBytes = 1 << 20
+
+// Read is rejected.Source.Read.
+func (r refusals) Read(ctx context.Context, p int32, from, to int64) (begin int64, recs []wire.Record, err error) {
+	return r.admin.Stretch(ctx, r.topic, p, from, to, refusalBytes)
+}
+
 // auditBytes bounds what of the audit is in memory at a time, whatever somebody wrote there.
 const auditBytes = 16 << 20
 

@@ -36,6 +36,47 @@ func (c *Client) RevokeToken(ctx context.Context, id compute.TokenID) error {
 	return c.single(ctx, http.MethodDelete, nil, nil, nil, "tokens", string(id))
 }
 
+// RejectedFilter says which refused records are wanted. What is empty lets all pass.
+type RejectedFilter struct {
+	AllProjects bool   // everything, instead of the requests that name the client's project; operators may
+	Topic       string // without the cell's prefix
+	Record      string // that one, as in requests/3/41
+	Reason      compute.ReasonCode
+	Since       time.Time // no older than this
+}
+
+// Rejected lists the newest records that were refused, as Audit lists entries.
+func (c *Client) Rejected(ctx context.Context, f RejectedFilter, most int) ([]Rejected, error) {
+	query := c.scoped()
+	query.Set("limit", strconv.Itoa(min(most, maxOnPage)))
+	if f.AllProjects {
+		query.Set("project", "*")
+	}
+	for key, value := range map[string]string{"topic": f.Topic, "record": f.Record, "reason": string(f.Reason)} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if !f.Since.IsZero() {
+		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return newest[Rejected](ctx, c, query, most, "rejected")
+}
+
+// newest asks for page after page until it has so many.
+func newest[T any](ctx context.Context, c *Client, query url.Values, most int, list string) ([]T, error) {
+	all := []T{}
+	for page, err := range pages[T](ctx, c, query, list) {
+		if err != nil {
+			return all, err
+		}
+		if all = append(all, page...); len(all) >= most {
+			return all[:most], nil
+		}
+	}
+	return all, nil
+}
+
 // AuditFilter says which entries of the audit are wanted. What is empty lets all pass.
 type AuditFilter struct {
 	Project   compute.Project
@@ -59,14 +100,5 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter, most int) ([]AuditEnt
 	if !f.Since.IsZero() {
 		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
 	}
-	all := []AuditEntry{}
-	for page, err := range pages[AuditEntry](ctx, c, query, "audit") {
-		if err != nil {
-			return all, err
-		}
-		if all = append(all, page...); len(all) >= most {
-			return all[:most], nil
-		}
-	}
-	return all, nil
+	return newest[AuditEntry](ctx, c, query, most, "audit")
 }

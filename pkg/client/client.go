@@ -67,6 +67,7 @@ type (
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration
 	Event         = rest.Event
+	Rejected      = rest.Rejected
 	EventsGap     = rest.EventsGap
 	PowerCommand  = rest.PowerCommand
 	PowerAnswer   = rest.PowerAnswer

@@ -140,6 +140,7 @@ func (w words) api() []Right {
 		topic(t.Consoles(), "what hosts answer about consoles", Read),
 		topic(t.Tokens(), "who may call", Read, Write),
 		topic(t.Audit(), "who changed what, and what was refused", Read, Write),
+		topic(t.Rejected(), "records that made no sense, for those whose they are", Read),
 		topics(w.streams(), "commands of operators, questions about consoles", Write),
 		Right{Group, t.ConductorGroup(), false, []Operation{Describe}, "up to where requests are decided"},
 	)
