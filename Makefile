@@ -10,7 +10,7 @@ GOSEC_VERSION := v2.30.0
 NFPM_VERSION := v2.45.2
 CYCLONEDX_VERSION := v1.10.0
 
-.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln gosec graphs lint fmt proto proto-check clean
+.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln gosec graphs reference lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -102,6 +102,9 @@ gosec: $(TOOLS)/gosec ## faults of security that show in the source; some minute
 
 $(TOOLS)/gosec:
 	GOBIN=$(TOOLS) $(GO) install github.com/securego/gosec/v2/cmd/gosec@$(GOSEC_VERSION)
+
+reference: ## writes docs/cli, from the commands as they are
+	BERTH_UPDATE=1 $(GO) test -count=1 -run '^TestPagesOf' ./cmd/berth
 
 GRAPHS := $(wildcard docs/graphs/data/*.json)
 
