@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// example is a call of one operation as docs/API.md shows it.
+type example struct {
+	operation string
+	path      string // with its query
+	body      string // JSON; empty: none
+	status    int    // what it is answered with here; 0: what the operation says
+	where     string // where it is answered with that
+}
+
+const exampleID = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"
+
+// examples are all operations, in an order in which they can be called one after the other.
+var examples = []example{
+	{operation: "healthy", path: "/healthz"},
+	{operation: "ready", path: "/readyz"},
+	{operation: "whoami", path: "/v1/whoami"},
+
+	{operation: "add-capability", path: "/v1/capabilities",
+		body: `{"axis": "disk", "values": [{"value": "ssd"}, {"value": "hdd"}]}`},
+	{operation: "add-flavor", path: "/v1/flavors", body: `{"name": "m1.small", "capabilities": ["disk"],` +
+		` "resources": {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20}}`},
+	{operation: "list-capabilities", path: "/v1/capabilities"},
+	{operation: "show-capability", path: "/v1/capabilities/disk"},
+	{operation: "list-flavors", path: "/v1/flavors?limit=100"},
+	{operation: "show-flavor", path: "/v1/flavors/m1.small"},
+	{operation: "list-queues", path: "/v1/queues?flavor=m1.small"},
+	{operation: "show-queue", path: "/v1/queues/m1.small.disk-ssd"},
+	{operation: "set-quota", path: "/v1/quotas/web", body: `{"limits": {"INSTANCES": 10, "VCPU": 40}}`},
+	{operation: "show-quota", path: "/v1/quotas/web"},
+	{operation: "list-quotas", path: "/v1/quotas"},
+	{operation: "boot", path: "/v1/instances", body: `{"project": "web", "id": "` + exampleID + `",` +
+		` "name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
+	{operation: "show-instance", path: "/v1/instances/" + exampleID + "?project=web"},
+	{operation: "list-instances", path: "/v1/instances?project=web&state=active"},
+	{operation: "explain-instance", path: "/v1/instances/" + exampleID + "/explain?project=web"},
+	{operation: "explain-boot", path: "/v1/explain?project=web&flavor=m1.small&with=disk%3Dssd"},
+	{operation: "ask-placements", path: "/v1/placements?project=web",
+		body: `{"mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
+	{operation: "show-console", path: "/v1/instances/" + exampleID + "/console?project=web&offset=-4096"},
+	{operation: "follow-events", path: "/v1/events?project=web&follow=false"},
+	{operation: "stop-instance", path: "/v1/instances/" + exampleID + "/stop?project=web", body: `{"command": "night-1"}`},
+	{operation: "start-instance", path: "/v1/instances/" + exampleID + "/start?project=web", body: `{}`},
+	{operation: "reboot-instance", path: "/v1/instances/" + exampleID + "/reboot?project=web",
+		body: `{"hard": true, "command": "kernel-2"}`},
+	{operation: "delete-instance", path: "/v1/instances/" + exampleID + "?project=web"},
+	{operation: "list-hosts", path: "/v1/hosts"},
+	{operation: "show-host", path: "/v1/hosts/host-01"},
+	{operation: "list-host-instances", path: "/v1/hosts/host-01/instances"},
+	{operation: "drain-host", path: "/v1/hosts/host-01/drain", body: `{"reason": "new kernel"}`},
+	{operation: "disable-host", path: "/v1/hosts/host-01/disable", body: `{"reason": "noisy fan"}`},
+	{operation: "enable-host", path: "/v1/hosts/host-01/enable", body: `{}`},
+	{operation: "evacuate-host", path: "/v1/hosts/host-02/evacuate", body: `{"fenced": true}`,
+		status: http.StatusConflict, where: "where the host is alive"},
+	{operation: "forget-host", path: "/v1/hosts/host-02/forget", body: `{"fenced": true}`,
+		status: http.StatusConflict, where: "where the host is alive"},
+	{operation: "create-token", path: "/v1/tokens", body: `{"role": "member", "project": "web", "name": "ci-bot"}`},
+	{operation: "list-tokens", path: "/v1/tokens"},
+	{operation: "revoke-token", path: "/v1/tokens/$TOKEN_ID"},
+	{operation: "list-audit", path: "/v1/audit?project=web&since=2026-01-01T00:00:00Z",
+		status: http.StatusConflict, where: "where the node keeps no audit"},
+	{operation: "remove-flavor", path: "/v1/flavors/m1.small"},
+	{operation: "remove-capability", path: "/v1/capabilities/disk"},
+}
+
+// operation is what the page needs of an operation in the OpenAPI document.
+type operation struct {
+	ID          string   `json:"operationId"`
+	Summary     string   `json:"summary"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+	Parameters  []struct {
+		Name, In, Description string
+		Required              bool
+	} `json:"parameters"`
+	RequestBody struct{ Content map[string]media } `json:"requestBody"`
+	Responses   map[string]struct {
+		Content map[string]media `json:"content"`
+	} `json:"responses"`
+	method, path string
+}
+
+type media struct {
+	Schema struct {
+		Ref string `json:"$ref"`
+	} `json:"schema"`
+}
+
+type schema struct {
+	Properties map[string]struct{ Description string }
+	Required   []string
+}
+
+type openAPI struct {
+	Paths      map[string]map[string]operation
+	Components struct{ Schemas map[string]schema }
+}
+
+// TestPageOfTheAPI: docs/API.md has every operation of the OpenAPI document with an example, and a whole cell answers the
+// example as the operation says. What is said of refusals was heard there too. BERTH_UPDATE=1 writes the page.
+func TestPageOfTheAPI(t *testing.T) {
+	text, err := os.ReadFile("../../pkg/api/testdata/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var api openAPI
+	if err := json.Unmarshal(text, &api); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]operation{}
+	for path, methods := range api.Paths {
+		for method, o := range methods {
+			o.method, o.path = strings.ToUpper(method), path
+			all[o.ID] = o
+		}
+	}
+	shown := map[string]example{}
+	for _, e := range examples {
+		shown[e.operation] = e
+		if all[e.operation].ID == "" {
+			t.Errorf("examples has %s, which is no operation", e.operation)
+		}
+	}
+	for id := range all {
+		if shown[id].operation == "" {
+			t.Errorf("no example of %s: add one to examples", id)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	refused := callAll(t, all)
+	samePage(t, "../../docs/API.md", pageOfTheAPI(api, all, shown, refused))
+}
+
+// callAll runs the examples against a cell, in their order, and says how each operation refuses.
+func callAll(t *testing.T, all map[string]operation) map[string][]string {
+	t.Helper()
+	t.Setenv(cli.EnvProject, "web")
+	refused, token := map[string][]string{}, ""
+	o := cell.EverythingOptions{
+		Hosts: cell.SimulatedHosts(2), Listen: "127.0.0.1:0", FirstToken: func(text string) { token = text },
+	}
+	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
+		c := caller{t: t, ctx: ctx, address: address, token: token, tokenID: "none"}
+		t.Setenv(cli.EnvToken, token)
+		for _, e := range examples {
+			o := all[e.operation]
+			if e.operation == "add-flavor" { // which answers before the queues are there
+				c.typed("flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB", "--capability", "disk")
+			}
+			status, answer := c.call(o.method, e.path, e.body, token)
+			if want := cmp.Or(e.status, o.succeeds()); status != want {
+				t.Errorf("%s: %s %s is answered %d instead of %d: %s", e.operation, o.method, e.path, status, want, answer)
+			}
+			switch e.operation {
+			case "create-token":
+				var made rest.NewToken
+				if err := json.Unmarshal([]byte(answer), &made); err != nil {
+					t.Fatal(err)
+				}
+				c.tokenID = string(made.ID)
+			case "boot":
+				c.typed("boot", "--id", exampleID, "--name", "web-1", "--flavor", "m1.small", "--with", "disk=ssd", "--wait")
+			}
+			refused[e.operation] = c.refusals(o, e)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return refused
+}
+
+type caller struct {
+	t                       *testing.T
+	ctx                     context.Context
+	address, token, tokenID string
+}
+
+// typed runs a command that waits for what the example before it has asked for.
+func (c caller) typed(args ...string) {
+	c.t.Helper()
+	if code, out, errs := typed(c.ctx, append(args, "--api", "http://"+c.address)); code != 0 {
+		c.t.Fatalf("%v: exit code %d: %s%s", args, code, out, errs)
+	}
+}
+
+// call is answered with a status and a body; the token is shown unless it is empty.
+func (c caller) call(method, path, body, token string) (int, string) {
+	c.t.Helper()
+	path = strings.ReplaceAll(path, "$TOKEN_ID", c.tokenID)
+	r, err := http.NewRequestWithContext(c.ctx, method, "http://"+c.address+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// refusals are how an operation refuses to be called without a token, and about what is not there. Every operation of
+// the API has to refuse a parameter, and a field, that there is not.
+func (c caller) refusals(o operation, e example) (out []string) {
+	try := func(what, path, token string) {
+		if status, _ := c.call(o.method, path, e.body, token); status >= 400 {
+			out = append(out, fmt.Sprintf("%d %s", status, what))
+		}
+	}
+	try("without a token", e.path, "")
+	bare, _, _ := strings.Cut(e.path, "?")
+	if before, after, found := strings.Cut(o.path, "{"); found {
+		_, after, _ = strings.Cut(after, "}")
+		absent := map[string]string{"id": "6a0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"}
+		name, _, _ := strings.Cut(o.path[len(before)+1:], "}")
+		try("where it is not there", before+cmp.Or(absent[name], "absent")+after, c.token)
+	}
+	if !strings.HasPrefix(o.path, "/v1/") {
+		return out
+	}
+	if status, _ := c.call(o.method, bare+"?colour=red", e.body, c.token); status != http.StatusUnprocessableEntity {
+		c.t.Errorf("%s takes a parameter that there is not: %d", o.ID, status)
+	}
+	if e.body != "" {
+		if status, _ := c.call(o.method, e.path, `{"colour": "red"}`, c.token); status != http.StatusUnprocessableEntity {
+			c.t.Errorf("%s takes a field that there is not: %d", o.ID, status)
+		}
+	}
+	return out
+}
+
+// succeeds is the status of what was done.
+func (o operation) succeeds() int {
+	for status := range o.Responses {
+		if n := 0; status != "default" {
+			_, _ = fmt.Sscan(status, &n)
+			return n
+		}
+	}
+	return 0
+}
+
+func (m media) name() string {
+	return m.Schema.Ref[strings.LastIndex(m.Schema.Ref, "/")+1:]
+}
+
+func pageOfTheAPI(api openAPI, all map[string]operation, shown map[string]example, refused map[string][]string) string {
+	var out strings.Builder
+	out.WriteString(apiPreface())
+	tags := map[string][]string{}
+	for _, e := range examples {
+		tag := all[e.operation].Tags[0]
+		tags[tag] = append(tags[tag], e.operation)
+	}
+	order := []string{"instances", "flavors", "capabilities", "queues", "quotas", "hosts", "access", "health"}
+	for _, tag := range slices.Sorted(maps.Keys(tags)) {
+		if !slices.Contains(order, tag) {
+			order = append(order, tag)
+		}
+	}
+	out.WriteString("| operation | call | does | needs |\n|---|---|---|---|\n")
+	for _, tag := range order {
+		for _, id := range tags[tag] {
+			o := all[id]
+			fmt.Fprintf(&out, "| [%s](#%s) | `%s %s` | %s | %s |\n", id, id, o.method, o.path, inTable(o.Summary), needs(id))
+		}
+	}
+	for _, tag := range order {
+		fmt.Fprintf(&out, "\n## %s\n", strings.ToUpper(tag[:1])+tag[1:])
+		for _, id := range tags[tag] {
+			out.WriteString(sectionOf(api, all[id], shown[id], refused[id]))
+		}
+	}
+	return out.String()
+}
+
+// needs is the least role, and of what.
+func needs(id string) string {
+	switch n := auth.Operations()[id]; n.Scope {
+	case auth.Public:
+		return "nothing"
+	case auth.SignedIn:
+		return "a token"
+	default:
+		return fmt.Sprintf("%s of %s", n.Role, n.Scope)
+	}
+}
+
+func sectionOf(api openAPI, o operation, e example, refused []string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n### %s\n\n`%s %s`: %s. Needs: %s.\n\n", o.ID, o.method, o.path, o.Summary, needs(o.ID))
+	if o.Description != "" {
+		for _, paragraph := range strings.Split(o.Description, "\n\n") {
+			if !strings.HasPrefix(paragraph, "Needs, where callers sign in") {
+				out.WriteString(wrapped(paragraph) + "\n\n")
+			}
+		}
+	}
+	body := o.RequestBody.Content["application/json"].name()
+	if len(o.Parameters) > 0 || body != "" {
+		out.WriteString("| name | in | is |\n|---|---|---|\n")
+		for _, p := range o.Parameters {
+			must := required(p.Required && p.In != "path")
+			fmt.Fprintf(&out, "| `%s`%s | %s | %s |\n", p.Name, must, p.In, inTable(p.Description))
+		}
+		fields := api.Components.Schemas[body]
+		for _, name := range slices.Sorted(maps.Keys(fields.Properties)) {
+			fmt.Fprintf(&out, "| `%s`%s | body | %s |\n", name, required(slices.Contains(fields.Required, name)),
+				inTable(fields.Properties[name].Description))
+		}
+		out.WriteString("\n")
+	}
+	out.WriteString("```\n" + e.curl(o.method) + "\n```\n\n")
+	fmt.Fprintf(&out, "Answered %d", o.succeeds())
+	for _, r := range o.Responses {
+		if name := r.Content["application/json"].name(); name != "" {
+			fmt.Fprintf(&out, " with `%s`", name)
+		}
+	}
+	if e.status != 0 {
+		fmt.Fprintf(&out, ", and %d %s", e.status, e.where)
+	}
+	out.WriteString(".")
+	if len(refused) > 0 {
+		out.WriteString(" Refused: " + strings.Join(refused, ", ") + ".")
+	}
+	return out.String() + "\n"
+}
+
+// wrapped is a paragraph in lines of at most 120 columns; what is in several lines already stays as it is.
+func wrapped(paragraph string) string {
+	if strings.Contains(paragraph, "\n") {
+		return paragraph
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(paragraph) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > 120 {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+func required(yes bool) string {
+	if yes {
+		return ", required"
+	}
+	return ""
+}
+
+// curl is the example as one types it.
+func (e example) curl(method string) string {
+	var out strings.Builder
+	out.WriteString("curl ")
+	if method != http.MethodGet && (method != http.MethodPost || e.body == "") {
+		out.WriteString("-X " + method + " ")
+	}
+	fmt.Fprintf(&out, `"$BERTH_API%s"`, e.path)
+	if e.body != "" {
+		fmt.Fprintf(&out, " \\\n  -H 'Content-Type: application/json' \\\n  -d '%s'", e.body)
+	}
+	return out.String()
+}
+
+// apiPreface is what holds for every operation.
+func apiPreface() string {
+	var out strings.Builder
+	out.WriteString(`# API
+
+For engineers whose program calls Berth over HTTP: every operation, made from the API's own document and from what a
+cell answered (` + "`make reference`" + `; ` + "`TestPageOfTheAPI`" + ` runs each example). An API node serves the document at
+` + "`/openapi.json`" + `, with the fields of every answer, and shows it at ` + "`/docs`" + `.
+
+* ` + "`export BERTH_API=http://127.0.0.1:7070`" + ` for the examples. Where callers sign in, add
+  ` + "`-H \"Authorization: Bearer $BERTH_TOKEN\"`" + `; what is needed is needed there, and [ACCESS](ACCESS.md) says who may
+  do what.
+* A write is answered 202 once it cannot be lost; what becomes of it shows in the instance or the host, and in
+  [events](#follow-events).
+* A list has ` + "`items`" + ` and, if there is more, ` + "`next`" + `: give that as ` + "`marker`" + ` for the next page.
+* A field or a parameter that there is not, and JSON that may be read in two ways, are refused with 422.
+* ` + "`pkg/client`" + ` is a client for Go.
+
+## Errors
+
+Every refusal is a problem document (RFC 9457): ` + "`kind`" + ` is stable, ` + "`field`, `value`, `message` and `remedy`" + ` are for
+people, ` + "`reason`" + ` is a [code](troubleshoot.md) with its numbers.
+
+| status | kind | do |
+|---|---|---|
+`)
+	for k := compute.KindInternal; k <= compute.KindUnauthenticated; k++ {
+		if do := doAtKind[k]; do != "" {
+			fmt.Fprintf(&out, "| %d | `%s` | %s |\n", rest.NewProblem(&compute.Error{Kind: k}).Status, k, do)
+		}
+	}
+	fmt.Fprintf(&out, "| %d | `%s` | nothing was done: too many requests; come again after `Retry-After` |\n\n",
+		rest.TooMany(compute.Error{}).Status, compute.KindUnavailable)
+	return out.String()
+}
+
+// doAtKind is what a program does at each kind that the API answers with.
+var doAtKind = map[compute.Kind]string{
+	compute.KindInternal:        "a fault of ours: report it with the `X-Request-Id`",
+	compute.KindInvalid:         "mend the request by `field`, `value` and `remedy`",
+	compute.KindNotFound:        "it is not there, or not for you",
+	compute.KindConflict:        "it is in another state, is ambiguous, or the key was another request's",
+	compute.KindForbidden:       "the role lacks ([ACCESS](ACCESS.md))",
+	compute.KindUnavailable:     "nothing was done: come again after `Retry-After`",
+	compute.KindTimeout:         "it is not known whether it was done: repeat it under the same id or key",
+	compute.KindUnauthenticated: "sign in",
+}
