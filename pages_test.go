@@ -97,9 +97,10 @@ func TestEveryPageIsReached(t *testing.T) {
 
 // TestConceptsAreNames: what docs/concepts.md explains is a word of docs/NAMES.md.
 func TestConceptsAreNames(t *testing.T) {
+	item, bold := regexp.MustCompile(`(?m)^\* (\*\*.+?\*\*): `), regexp.MustCompile(`\*\*[^*]+\*\*`)
 	names, seen := read(t, "docs/NAMES.md"), 0
-	for _, m := range regexp.MustCompile(`(?m)^\* (\*\*.+?\*\*): `).FindAllStringSubmatch(read(t, "docs/concepts.md"), -1) {
-		for _, word := range regexp.MustCompile(`\*\*[^*]+\*\*`).FindAllString(m[1], -1) {
+	for _, m := range item.FindAllStringSubmatch(read(t, "docs/concepts.md"), -1) {
+		for _, word := range bold.FindAllString(m[1], -1) {
 			if seen++; !strings.Contains(names, word) {
 				t.Errorf("docs/concepts.md explains %s, and docs/NAMES.md has no such word", word)
 			}

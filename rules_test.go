@@ -156,8 +156,11 @@ var arrows = map[string][]string{
 	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise"},
 	"pkg/kafkatest":   {"*"},
 	"cmd":             {"*"},
-	"docs/graphs":     {}, // a module of its own: what draws is no dependency of Berth
-	"":                {"*"},
+	"docs/examples": {
+		"pkg/client", "pkg/compute", "pkg/wire", "pkg/publish", "pkg/publish/", "pkg/follow", "pkg/follow/",
+	},
+	"docs/graphs": {}, // a module of its own: what draws is no dependency of Berth
+	"":            {"*"},
 }
 
 // clients says which folders may use a Kafka client, and which client.
@@ -165,17 +168,23 @@ var clients = map[string][]string{
 	"github.com/twmb/franz-go": {
 		"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/lab/bench", "pkg/lab/sim", "pkg/kafkatest",
 		"pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest",
+		"docs/examples/franz",
 	},
 	"github.com/IBM/sarama": {
 		"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest",
+		"docs/examples/sarama",
 	},
 	"github.com/segmentio/kafka-go": {
 		"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest",
+		"docs/examples/kafkago",
 	},
 }
 
 // mains are the programs, which may exit.
-var mains = []string{"cmd/berth", "docs/graphs", "pkg/lab/house", "pkg/lab/testrun", "pkg/lab/mutate"}
+var mains = []string{
+	"cmd/berth", "docs/graphs", "pkg/lab/house", "pkg/lab/testrun", "pkg/lab/mutate",
+	"docs/examples/api", "docs/examples/franz", "docs/examples/sarama", "docs/examples/kafkago",
+}
 
 // impure are the packages no core may import; time is allowed for its types.
 var impure = []string{

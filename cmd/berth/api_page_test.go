@@ -63,7 +63,8 @@ var examples = []example{
 		body: `{"mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
 	{operation: "show-console", path: "/v1/instances/" + exampleID + "/console?project=web&offset=-4096"},
 	{operation: "follow-events", path: "/v1/events?project=web&follow=false"},
-	{operation: "stop-instance", path: "/v1/instances/" + exampleID + "/stop?project=web", body: `{"command": "night-1"}`},
+	{operation: "stop-instance", path: "/v1/instances/" + exampleID + "/stop?project=web",
+		body: `{"command": "night-1"}`},
 	{operation: "start-instance", path: "/v1/instances/" + exampleID + "/start?project=web", body: `{}`},
 	{operation: "reboot-instance", path: "/v1/instances/" + exampleID + "/reboot?project=web",
 		body: `{"hard": true, "command": "kernel-2"}`},
@@ -120,8 +121,8 @@ type openAPI struct {
 	Components struct{ Schemas map[string]schema }
 }
 
-// TestPageOfTheAPI: docs/API.md has every operation of the OpenAPI document with an example, and a whole cell answers the
-// example as the operation says. What is said of refusals was heard there too. BERTH_UPDATE=1 writes the page.
+// TestPageOfTheAPI: docs/API.md has every operation of the OpenAPI document with an example, and a whole cell answers
+// the example as the operation says. What is said of refusals was heard there too. BERTH_UPDATE=1 writes the page.
 func TestPageOfTheAPI(t *testing.T) {
 	text, err := os.ReadFile("../../pkg/api/testdata/openapi.json")
 	if err != nil {
@@ -153,8 +154,12 @@ func TestPageOfTheAPI(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	top, err := os.ReadFile("testdata/api_page.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	refused := callAll(t, all)
-	samePage(t, "../../docs/API.md", pageOfTheAPI(api, all, shown, refused))
+	samePage(t, "../../docs/API.md", pageOfTheAPI(string(top), api, all, shown, refused))
 }
 
 // callAll runs the examples against a cell, in their order, and says how each operation refuses.
@@ -171,11 +176,13 @@ func callAll(t *testing.T, all map[string]operation) map[string][]string {
 		for _, e := range examples {
 			o := all[e.operation]
 			if e.operation == "add-flavor" { // which answers before the queues are there
-				c.typed("flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB", "--capability", "disk")
+				c.typed("flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB",
+					"--capability", "disk")
 			}
 			status, answer := c.call(o.method, e.path, e.body, token)
 			if want := cmp.Or(e.status, o.succeeds()); status != want {
-				t.Errorf("%s: %s %s is answered %d instead of %d: %s", e.operation, o.method, e.path, status, want, answer)
+				t.Errorf("%s: %s %s is answered %d instead of %d: %s",
+					e.operation, o.method, e.path, status, want, answer)
 			}
 			switch e.operation {
 			case "create-token":
@@ -185,7 +192,8 @@ func callAll(t *testing.T, all map[string]operation) map[string][]string {
 				}
 				c.tokenID = string(made.ID)
 			case "boot":
-				c.typed("boot", "--id", exampleID, "--name", "web-1", "--flavor", "m1.small", "--with", "disk=ssd", "--wait")
+				c.typed("boot", "--id", exampleID, "--name", "web-1", "--flavor", "m1.small",
+					"--with", "disk=ssd", "--wait")
 			}
 			refused[e.operation] = c.refusals(o, e)
 		}
@@ -259,7 +267,8 @@ func (c caller) refusals(o operation, e example) (out []string) {
 		c.t.Errorf("%s takes a parameter that there is not: %d", o.ID, status)
 	}
 	if e.body != "" {
-		if status, _ := c.call(o.method, e.path, `{"colour": "red"}`, c.token); status != http.StatusUnprocessableEntity {
+		status, _ := c.call(o.method, e.path, `{"colour": "red"}`, c.token)
+		if status != http.StatusUnprocessableEntity {
 			c.t.Errorf("%s takes a field that there is not: %d", o.ID, status)
 		}
 	}
@@ -281,9 +290,11 @@ func (m media) name() string {
 	return m.Schema.Ref[strings.LastIndex(m.Schema.Ref, "/")+1:]
 }
 
-func pageOfTheAPI(api openAPI, all map[string]operation, shown map[string]example, refused map[string][]string) string {
+func pageOfTheAPI(
+	top string, api openAPI, all map[string]operation, shown map[string]example, refused map[string][]string,
+) string {
 	var out strings.Builder
-	out.WriteString(apiPreface())
+	out.WriteString(preface(top))
 	tags := map[string][]string{}
 	for _, e := range examples {
 		tag := all[e.operation].Tags[0]
@@ -299,7 +310,8 @@ func pageOfTheAPI(api openAPI, all map[string]operation, shown map[string]exampl
 	for _, tag := range order {
 		for _, id := range tags[tag] {
 			o := all[id]
-			fmt.Fprintf(&out, "| [%s](#%s) | `%s %s` | %s | %s |\n", id, id, o.method, o.path, inTable(o.Summary), needs(id))
+			fmt.Fprintf(&out, "| [%s](#%s) | `%s %s` | %s | %s |\n",
+				id, id, o.method, o.path, inTable(o.Summary), needs(id))
 		}
 	}
 	for _, tag := range order {
@@ -401,32 +413,10 @@ func (e example) curl(method string) string {
 	return out.String()
 }
 
-// apiPreface is what holds for every operation.
-func apiPreface() string {
+// preface is what holds for every operation, below the top of the page.
+func preface(top string) string {
 	var out strings.Builder
-	out.WriteString(`# API
-
-For engineers whose program calls Berth over HTTP: every operation, made from the API's own document and from what a
-cell answered (` + "`make reference`" + `; ` + "`TestPageOfTheAPI`" + ` runs each example). An API node serves the document at
-` + "`/openapi.json`" + `, with the fields of every answer, and shows it at ` + "`/docs`" + `.
-
-* ` + "`export BERTH_API=http://127.0.0.1:7070`" + ` for the examples. Where callers sign in, add
-  ` + "`-H \"Authorization: Bearer $BERTH_TOKEN\"`" + `; what is needed is needed there, and [ACCESS](ACCESS.md) says who may
-  do what.
-* A write is answered 202 once it cannot be lost; what becomes of it shows in the instance or the host, and in
-  [events](#follow-events).
-* A list has ` + "`items`" + ` and, if there is more, ` + "`next`" + `: give that as ` + "`marker`" + ` for the next page.
-* A field or a parameter that there is not, and JSON that may be read in two ways, are refused with 422.
-* ` + "`pkg/client`" + ` is a client for Go.
-
-## Errors
-
-Every refusal is a problem document (RFC 9457): ` + "`kind`" + ` is stable, ` + "`field`, `value`, `message` and `remedy`" + ` are for
-people, ` + "`reason`" + ` is a [code](troubleshoot.md) with its numbers.
-
-| status | kind | do |
-|---|---|---|
-`)
+	out.WriteString(top)
 	for k := compute.KindInternal; k <= compute.KindUnauthenticated; k++ {
 		if do := doAtKind[k]; do != "" {
 			fmt.Fprintf(&out, "| %d | `%s` | %s |\n", rest.NewProblem(&compute.Error{Kind: k}).Status, k, do)

@@ -37,8 +37,8 @@ func TestPagesOfCommands(t *testing.T) {
 func listOfCommands(root *cobra.Command) string {
 	var out strings.Builder
 	out.WriteString("# Command line\n\n" +
-		"For everybody who types `berth`: every command, with its flags and examples, made from the commands themselves\n" +
-		"(`make reference`). `berth COMMAND --help` says the same.\n\n")
+		"For everybody who types `berth`: every command, with its flags and examples, made from the commands\n" +
+		"themselves (`make reference`). `berth COMMAND --help` says the same.\n\n")
 	out.WriteString("```\n" + strings.TrimSpace(root.Long) + "\n```\n\n| command | does |\n|---|---|\n")
 	for _, cmd := range root.Commands() {
 		if !cmd.IsAvailableCommand() {
