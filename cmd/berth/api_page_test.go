@@ -50,6 +50,7 @@ var examples = []example{
 	{operation: "show-flavor", path: "/v1/flavors/m1.small"},
 	{operation: "list-queues", path: "/v1/queues?flavor=m1.small"},
 	{operation: "show-queue", path: "/v1/queues/m1.small.disk-ssd"},
+	{operation: "show-capacity", path: "/v1/capacity?by=disk"},
 	{operation: "set-quota", path: "/v1/quotas/web", body: `{"limits": {"INSTANCES": 10, "VCPU": 40}}`},
 	{operation: "show-quota", path: "/v1/quotas/web"},
 	{operation: "list-quotas", path: "/v1/quotas"},

@@ -56,7 +56,7 @@ def main():
     with call("POST", "/v1/instances", {"project": PROJECT, "name": "web-2", "flavor": "m1.small"},
               {"Idempotency-Key": "deploy-43"}) as answer:
         made = json.load(answer)
-    # With present=true, how it is by now comes first. Every 15 s something comes: a minute without is a lost connection.
+    # With present=true, how it is by now comes first. Something comes every 15 s; a minute without ends the connection.
     for name, event in events("/v1/events?project=%s&instance=%s&present=true" % (PROJECT, made["id"])):
         if name not in ("present", "change"):
             continue
