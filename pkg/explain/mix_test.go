@@ -9,29 +9,29 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-project/berth/conductor/quota"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestAdmitIsOneByOne: a quota allows as many of each kind as it does if they come one after the other.
-func TestAdmitIsOneByOne(t *testing.T) {
+// TestAdmitIsWhatConductorsDo: a quota allows as many of each kind as a conductor admits if they come one after the other.
+func TestAdmitIsWhatConductorsDo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mix := rapid.SliceOfN(rapid.Custom(anyKind), 0, 4).Draw(rt, "mix")
-		limits, used := compute.Resources{}, anyAmounts(rt, 0, 9, "used")
+		limits, index := compute.Resources{}, quota.NewIndex()
+		admit := func(r compute.Resources) {
+			index.Replace(nil, &compute.Instance{Project: "p", State: compute.StateQueued, Resources: r})
+		}
+		admit(anyAmounts(rt, 0, 9, "used"))
 		for _, c := range []compute.ResourceClass{compute.Instances, compute.VCPU, compute.MemoryMB} {
 			if rapid.Bool().Draw(rt, "limited") {
 				limits[c] = rapid.Int64Range(0, 30).Draw(rt, "limit")
 			}
 		}
-		got, now, want := Admit(limits, used, mix), used.Clone(), make([]int64, len(mix))
+		got, want := Admit(limits, index.Used("p"), mix), make([]int64, len(mix))
 		for i, k := range mix {
 			for range k.Count {
-				next, over := now.Plus(k.Resources).Plus(compute.Resources{compute.Instances: 1}), false
-				for c := range limits {
-					asks := k.Resources[c] > 0 || c == compute.Instances
-					over = over || asks && next[c] > limits[c]
-				}
-				if !over {
-					now = next
+				if index.Check("p", k.Resources, quota.Limits{Own: limits}) == nil {
+					admit(k.Resources)
 					want[i]++
 				}
 			}
