@@ -5,9 +5,12 @@ package celltest
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -97,6 +100,50 @@ func TestWhatIsExplainedFrees(t *testing.T) {
 		r.await(avoids, compute.StateActive)
 		pinned := r.boot(c, 1, compute.Boot{Flavor: "half", Host: "host-02"})
 		r.await(pinned, compute.StateActive)
+		r.sane()
+	})
+}
+
+// TestAnImageThatFailed: when an image has failed on a host again and again, that is said before and after a boot, and
+// doing what operators are told lets it be tried there again.
+func TestAnImageThatFailed(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		var healed atomic.Bool
+		r := newRig(t, b, hostWith(1, func(c fake.Call) *fake.Fault {
+			if c.Method != "Prepare" || healed.Load() {
+				return nil
+			}
+			return &fake.Fault{Err: hypervisor.RefuseImage("it is broken")}
+		})).up()
+		c := r.as("p")
+		r.offer(c, nil, []compute.Flavor{small("m1.small")})
+		boot := compute.Boot{Flavor: "m1.small", Image: "debian", Attempts: 1}
+		r.await(r.boot(c, 3, boot), compute.StateError)
+		host := r.hosts[0].ID
+		mistrusts := func(want ...string) func() bool {
+			return func() bool {
+				h, err := c.Host(t.Context(), host)
+				r.must(err)
+				return slices.Equal(h.Mistrusts, want)
+			}
+		}
+		r.poll("the host says so", mistrusts("debian"))
+		p, err := c.Placements(t.Context(), client.MixOf("p", boot, 1))
+		r.must(err)
+		if want := "berth host enable " + string(host); !strings.Contains(p.Summary, "its image has failed there lately") ||
+			!strings.Contains(strings.Join(p.OperatorsCan, "\n"), want) || p.Kinds[0].Hosts.By["mistrusts-image"] != 1 {
+			t.Errorf("%+v", p)
+		}
+		boot.Image = "alpine"
+		if other, err := c.Placements(t.Context(), client.MixOf("p", boot, 1)); err != nil || other.Kinds[0].Hosts.By["fits"] != 1 {
+			t.Errorf("another image: %+v, %v", other, err)
+		}
+		healed.Store(true)
+		_, err = c.Enable(t.Context(), host, "mended")
+		r.must(err)
+		r.poll("it is trusted", mistrusts())
+		boot.Image = "debian"
+		r.await(r.boot(c, 1, boot), compute.StateActive)
 		r.sane()
 	})
 }
