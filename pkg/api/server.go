@@ -97,6 +97,7 @@ func (s *Server) routes() http.Handler {
 	s.routePlacements(api)
 	s.routeEvents(api)
 	s.routeCapacity(api)
+	s.routeStory(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.Handle("GET /ui/", ui.Handler())

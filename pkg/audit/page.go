@@ -19,6 +19,7 @@ type Wanted struct {
 	Project compute.Project
 	Who     string // a caller's name or id
 	What    string // an operation
+	Target  string // as in "instance/<id>"
 	Result  string // "ok", "refused", a status as in "403", or a problem's kind
 }
 
@@ -36,7 +37,7 @@ func (w Wanted) Check() error {
 func (w Wanted) Takes(e compute.AuditEntry) bool {
 	return (w.Project == "" || w.Project == e.Project) &&
 		(w.Who == "" || w.Who == e.Who || w.Who == e.WhoID) &&
-		(w.What == "" || w.What == e.Operation) && w.ended(e)
+		(w.What == "" || w.What == e.Operation) && (w.Target == "" || w.Target == e.Target) && w.ended(e)
 }
 
 func (w Wanted) ended(e compute.AuditEntry) bool {
@@ -73,6 +74,7 @@ const (
 type Query struct {
 	Wanted
 	Since  time.Time // zero: all that there are
+	Until  time.Time // only what was written before; zero: up to now
 	Before int64     // only what has a lower offset; negative: from the newest on
 	Limit  int       // most entries
 }
@@ -98,6 +100,13 @@ func readPage(ctx context.Context, from Source, q Query, most, atOnce int64) (Pa
 	first, end, err := from.Span(ctx, q.Since)
 	if err != nil {
 		return out, err
+	}
+	if !q.Until.IsZero() {
+		behind, _, err := from.Span(ctx, q.Until)
+		if err != nil {
+			return out, err
+		}
+		end = min(end, behind)
 	}
 	if q.Before >= 0 {
 		end = min(end, q.Before)

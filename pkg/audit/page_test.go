@@ -89,12 +89,17 @@ func TestPagesAreTheTrail(t *testing.T) {
 			}
 		}
 		skip := rapid.IntRange(0, len(s.entries)).Draw(t, "since")
+		stop := len(s.entries)
 		q := Query{
 			Wanted: Wanted{Who: "a"}, Before: -1, Limit: rapid.SampledFrom([]int{1, 5, 30}).Draw(t, "limit"),
 			Since: start.Add(time.Duration(skip) * time.Minute),
 		}
+		if rapid.Bool().Draw(t, "has an end") {
+			stop = rapid.IntRange(skip, len(s.entries)).Draw(t, "until")
+			q.Until = start.Add(time.Duration(stop) * time.Minute)
+		}
 		var want, got []string
-		for _, e := range slices.Backward(s.entries[skip:]) {
+		for _, e := range slices.Backward(s.entries[skip:stop]) {
 			if e != nil && e.Who == "a" {
 				want = append(want, e.Request)
 			}

@@ -41,6 +41,7 @@ func Operations() map[string]Need {
 		"ask-placements":   {RoleReader, Body, "counts of hosts and machines; their names are for operators"},
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
 		"follow-events":    {RoleReader, Project, "of all projects for operators"},
+		"show-story":       {RoleReader, Instance, "who asked for what; what was refused is for operators"},
 		"delete-instance":  {RoleMember, Instance, ""},
 		"stop-instance":    {RoleMember, Instance, ""},
 		"start-instance":   {RoleMember, Instance, ""},

@@ -67,6 +67,8 @@ type (
 	HostStanding  = rest.HostStanding
 	Duration      = rest.Duration
 	Event         = rest.Event
+	Story         = rest.Story
+	StoryStep     = rest.StoryStep
 	Rejected      = rest.Rejected
 	EventsGap     = rest.EventsGap
 	PowerCommand  = rest.PowerCommand

@@ -71,6 +71,13 @@ func (c *Client) Explain(ctx context.Context, id compute.InstanceID) (Explanatio
 	return out, err
 }
 
+// Story tells what became of an instance, and who asked for what.
+func (c *Client) Story(ctx context.Context, id compute.InstanceID) (Story, error) {
+	var out Story
+	err := c.call(ctx, http.MethodGet, c.scoped(), nil, &out, "instances", string(id), "events")
+	return out, err
+}
+
 // Why says what would become of a boot: of it only flavor, choices and hosts count.
 func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	query := c.scoped()
