@@ -60,7 +60,6 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 		h.SetHeader(name, value)
 	}
 	h.SetStatus(http.StatusOK)
-	_ = t.control.SetReadDeadline(time.Time{}) // a server's time-out is for requests: the listener says no more
 	why, err := t.tell(h.Context(), func() error { return s.stillMay(h, r) })
 	if err == nil {
 		err = t.write(rest.EventEnd, t.id(), rest.EventsEnd{ID: t.id(), Why: why, Message: endsBecause(why)})

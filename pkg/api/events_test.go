@@ -408,6 +408,45 @@ func TestAListenerThatTakesNothing(t *testing.T) {
 	n.hear(server, "", stuck.last).hears("gap forgotten")
 }
 
+// The time-outs of an HTTP server are for requests: a stream goes on beyond them, over HTTP/2 too.
+func TestEventsOutliveTimeouts(t *testing.T) {
+	for name, tls := range map[string]bool{"http/1.1": false, "http/2": true} {
+		t.Run(name, func(t *testing.T) {
+			n := nodeThat(t, func(c *Config) { c.KeepOpen = 20 * time.Millisecond }).read()
+			server := httptest.NewUnstartedServer(n.Handler())
+			server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+			server.EnableHTTP2 = true
+			if tls {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			t.Cleanup(server.Close)
+			t.Cleanup(n.StopListeners)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/events", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := server.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			if resp.ProtoMajor == 2 != tls {
+				t.Errorf("it speaks %s", resp.Proto)
+			}
+			read := sse.NewReader(resp.Body, 1000)
+			for block := range 20 { // each 20 ms after the one before
+				if _, err := read.Next(); err != nil {
+					t.Fatalf("it ends after %d blocks: %v", block, err)
+				}
+			}
+		})
+	}
+}
+
 // What cannot be written is over, at once.
 func TestAListenerThatLeft(t *testing.T) {
 	s := &stream{w: broken{httptest.NewRecorder()}, server: newNode(t).Server}
