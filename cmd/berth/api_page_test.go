@@ -64,6 +64,8 @@ var examples = []example{
 		body: `{"mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
 	{operation: "show-console", path: "/v1/instances/" + exampleID + "/console?project=web&offset=-4096"},
 	{operation: "follow-events", path: "/v1/events?project=web&follow=false"},
+	{operation: "show-story", path: "/v1/instances/" + exampleID + "/events?project=web"},
+	{operation: "list-rejected", path: "/v1/rejected?project=web&since=2026-01-01T00:00:00Z"},
 	{operation: "stop-instance", path: "/v1/instances/" + exampleID + "/stop?project=web",
 		body: `{"command": "night-1"}`},
 	{operation: "start-instance", path: "/v1/instances/" + exampleID + "/start?project=web", body: `{}`},
