@@ -36,7 +36,9 @@ func TestRemediesHelp(t *testing.T) {
 				[]string{"quota set PROJECT --instances 20", "boot --flavor small --name n --wait --timeout 1m"}},
 			{compute.NoEligibleHost, []string{
 				"host disable host-01 --wait", "host disable host-02 --wait", "boot --flavor small --name m",
-			}, []string{"host enable host-01", "host enable host-02 --wait", "boot --flavor small --name n --wait --timeout 1m"}},
+			}, []string{
+				"host enable host-01", "host enable host-02 --wait", "boot --flavor small --name n --wait --timeout 1m",
+			}},
 			{compute.NeverFits, []string{"boot --flavor huge --name m"},
 				[]string{"delete m", "boot --flavor small --name n --wait --timeout 1m"}},
 			{compute.PinnedHostUnavailable, []string{
@@ -89,9 +91,13 @@ func awaitReason(t *testing.T, ctx context.Context, want compute.ReasonCode) {
 		}
 		for _, i := range all {
 			for _, r := range []*client.Reason{i.Waiting, i.Reason, i.Stopped} {
-				if r != nil && r.Code == want {
-					return
+				if r == nil || r.Code != want {
+					continue
 				}
+				if strings.HasSuffix(strings.TrimSpace(r.Message), ":") {
+					t.Errorf("it says %q, and nothing behind the colon", r.Message)
+				}
+				return
 			}
 		}
 	}

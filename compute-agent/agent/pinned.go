@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
@@ -45,7 +46,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	case l.stopping, l.late(b):
 		return true
 	case state != compute.HostEnabled:
-		why = fmt.Sprintf("the host is %s: %s", state, reason)
+		why = strings.TrimSuffix(fmt.Sprintf("the host is %s: %s", state, reason), ": ") // operators may give none
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
 	case !accepts(b, l.view.traits):
