@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,13 +93,19 @@ func (o completions) offer(kind names, more bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, typed) })
+		all = slices.DeleteFunc(all, func(name string) bool {
+			return !strings.HasPrefix(name, typed) || !bareWord.MatchString(strings.Replace(name, "=", "", 1))
+		})
 		slices.Sort(all)
 		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// instanceNames are one page of them: more are no help to choose from.
+// bareWord is a word that no shell reads as anything but itself, and no command as a flag. Shells put what is offered into
+// the line that they run, quoted or not, and whoever may boot names instances.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// instanceNames are one page of them: more are no help to choose from. Of one whose name is no bareWord it is the id.
 func instanceNames(ctx context.Context, c *client.Client, typed string) ([]string, error) {
 	f := client.Filter{Ref: typed, Fields: []string{"id", "name", "state"}}
 	for page, err := range c.InstancePages(ctx, f) {
@@ -107,7 +114,9 @@ func instanceNames(ctx context.Context, c *client.Client, typed string) ([]strin
 			if string(i.State) == compute.StateDeleted.String() {
 				continue
 			}
-			if out = append(out, i.Name); !strings.HasPrefix(i.Name, typed) {
+			if bareWord.MatchString(i.Name) && strings.HasPrefix(i.Name, typed) {
+				out = append(out, i.Name)
+			} else {
 				out = append(out, string(i.ID))
 			}
 		}

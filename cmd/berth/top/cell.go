@@ -12,18 +12,22 @@ import (
 
 // Cell is what an API node said at a moment.
 type Cell struct {
-	At     time.Time
+	At     time.Time // zero: nothing yet
 	Queues []client.Queue
 	Hosts  []client.Host
+	Hidden bool // hosts are not for this caller
 }
 
 // Look asks an API node.
 func Look(ctx context.Context, c *client.Client) (Cell, error) {
-	hosts, err := c.Hosts(ctx)
+	queues, err := c.Queues(ctx, "")
 	if err != nil {
 		return Cell{}, err
 	}
-	queues, err := c.Queues(ctx, "")
+	hosts, err := c.Hosts(ctx)
+	if compute.KindOf(err) == compute.KindForbidden {
+		return Cell{At: time.Now(), Queues: queues, Hidden: true}, nil
+	}
 	return Cell{At: time.Now(), Queues: queues, Hosts: hosts}, err
 }
 

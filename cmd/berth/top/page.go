@@ -48,7 +48,10 @@ func (p page) lines() []string {
 	for _, row := range shown {
 		out = append(out, table.line(row.cells, p.screen, row.tone))
 	}
-	if len(table.rows) == 0 {
+	switch {
+	case p.cell.At.IsZero():
+		out = append(out, "Not known yet.")
+	case len(table.rows) == 0:
 		out = append(out, table.none)
 	}
 	for len(out) < p.height-foot {
@@ -56,7 +59,7 @@ func (p page) lines() []string {
 	}
 	out = append(out, p.where(from, len(shown), len(table.rows)))
 	for i, line := range out {
-		if !strings.Contains(line, "\x1b") {
+		if p.screen.Width > 0 && !strings.Contains(line, "\x1b") {
 			out[i] = terminal.Cut(line, p.screen.Width)
 		}
 	}
@@ -69,14 +72,43 @@ func (p page) top() []string {
 	for _, h := range p.cell.Hosts {
 		states[h.State]++
 	}
-	title := fmt.Sprintf("Berth at %s, %s", p.api, p.cell.At.Format(time.TimeOnly))
-	if p.cell.At.IsZero() {
+	title, known := fmt.Sprintf("Berth at %s, %s", p.api, p.cell.At.Format(time.TimeOnly)), !p.cell.At.IsZero()
+	switch {
+	case p.failed != nil && known:
+		title = p.bad(fmt.Sprintf("As of %s, for Berth at %s: %v", p.cell.At.Format(time.TimeOnly), p.api, p.failed))
+	case p.failed != nil:
+		title = p.bad(fmt.Sprintf("Berth at %s: %v", p.api, p.failed))
+	case !known:
 		title = fmt.Sprintf("Berth at %s: asking", p.api)
 	}
-	if p.failed != nil {
-		title = terminal.Cut(fmt.Sprintf("Berth at %s: %v", p.api, p.failed), p.screen.Width)
-		title = p.screen.Paint(title, terminal.Bad)
+	if !known {
+		return []string{title, "Hosts      -", "Instances  -", "Waiting    -", "Used       -"}
 	}
+	if p.cell.Hidden {
+		return []string{title, "Hosts      " + operatorsOnly, "Instances  -", p.waits(), "Used       -"}
+	}
+	all, free := p.cell.totals()
+	return []string{
+		title,
+		"Hosts      " + cmp.Or(cli.ByState(states), "none"),
+		"Instances  " + cmp.Or(cli.ByState(p.cell.instances()), "none on hosts"),
+		p.waits(),
+		"Used       " + cmp.Or(strings.TrimSuffix(used("vCPU", compute.VCPU, all, free)+
+			used("memory", compute.MemoryMB, all, free)+used("disk", compute.DiskGB, all, free), gap), "-"),
+	}
+}
+
+const operatorsOnly = "they are shown to operators"
+
+func (p page) bad(text string) string {
+	if p.screen.Width > 0 {
+		text = terminal.Cut(text, p.screen.Width)
+	}
+	return p.screen.Paint(text, terminal.Bad)
+}
+
+// waits says how much waits.
+func (p page) waits() string {
 	work, queues, since := p.cell.waiting()
 	waiting := "Waiting    nothing"
 	if work > 0 {
@@ -85,15 +117,7 @@ func (p page) top() []string {
 			waiting += ", the oldest since " + cli.Short(p.now.Sub(since))
 		}
 	}
-	all, free := p.cell.totals()
-	return []string{
-		title,
-		"Hosts      " + cmp.Or(cli.ByState(states), "none"),
-		"Instances  " + cmp.Or(cli.ByState(p.cell.instances()), "none on hosts"),
-		waiting,
-		"Used       " + cmp.Or(strings.TrimSuffix(used("vCPU", compute.VCPU, all, free)+
-			used("memory", compute.MemoryMB, all, free)+used("disk", compute.DiskGB, all, free), gap), "-"),
-	}
+	return waiting
 }
 
 const gap = "   "
@@ -161,7 +185,9 @@ func (p page) table() table {
 	for _, width := range t.widths[1:] {
 		rest += width + 2
 	}
-	t.widths[0] = min(t.widths[0], max(p.screen.Width-rest, leastName)) // names may be longer than all else
+	if p.screen.Width > 0 {
+		t.widths[0] = min(t.widths[0], max(p.screen.Width-rest, leastName)) // names may be longer than all else
+	}
 	return t
 }
 
@@ -180,7 +206,11 @@ func (t table) line(cells []string, s terminal.Screen, tone terminal.Tone) strin
 		}
 		b.WriteString(cell + "  ")
 	}
-	return s.Paint(terminal.Cut(strings.TrimRight(b.String(), " "), s.Width), tone)
+	text := strings.TrimRight(b.String(), " ")
+	if s.Width > 0 {
+		text = terminal.Cut(text, s.Width)
+	}
+	return s.Paint(text, tone)
 }
 
 func (p page) ofQueues() table {
@@ -241,6 +271,9 @@ func (p page) ofHosts() table {
 		titles: []string{"HOST", "STATE", "VCPUS FREE", "MEMORY FREE", "INSTANCES", "BUILDING", "HEARD"},
 		right:  []bool{false, false, true, true, true, true, true},
 		none:   "No hosts. An agent announces its host by itself.",
+	}
+	if p.cell.Hidden {
+		t.none = "Hosts: " + operatorsOnly + "."
 	}
 	hosts := slices.Clone(p.cell.Hosts)
 	slices.SortStableFunc(hosts, func(a, b client.Host) int {

@@ -70,6 +70,36 @@ func TestQueuesAtEightyColumns(t *testing.T) {
 	}
 }
 
+// What is not known is not shown as none, and what is old says so.
+func TestWhatIsNotKnown(t *testing.T) {
+	p := page{api: "a", now: noon, height: 24, screen: terminal.Screen{Width: 80}}
+	has := func(when string, want ...string) {
+		t.Helper()
+		text := strings.Join(p.lines(), "\n")
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s it has no %q:\n%s", when, w, text)
+			}
+		}
+		for _, none := range []string{"No queues", "No hosts", "nothing", "none"} {
+			if strings.Contains(text, none) {
+				t.Errorf("%s it says %q:\n%s", when, none, text)
+			}
+		}
+	}
+	has("before the first answer", "Berth at a: asking", "Not known yet.")
+	p.failed = errors.New("no API node answers")
+	has("without one", "Berth at a: no API node answers", "Not known yet.")
+	p.cell = some()
+	has("after a later look has failed", "As of 12:00:00, for Berth at a: no API node answers", "m1.big")
+	p.failed, p.cell.Hosts, p.cell.Hidden = nil, nil, true
+	has("for a project", "they are shown to operators", "m1.big", "4 in 2 queues")
+	p.hosts = true
+	has("for a project", "Hosts: they are shown to operators.")
+	p.screen.Width = 0
+	has("on a screen without an end", "they are shown to operators")
+}
+
 func TestOrders(t *testing.T) {
 	p := page{cell: some(), now: noon, height: 24, screen: terminal.Screen{Width: 80}}
 	first := func() string {
