@@ -142,11 +142,13 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 // present lists the instances of a project as they are, the oldest first, and begins to listen to what changes from
 // then on: nothing changes in between.
 func (v *instances) present(w events.Wanted, begin func() error) ([]*compute.Instance, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+	v.telling.Lock()
+	defer v.telling.Unlock()
 	if err := begin(); err != nil {
 		return nil, err
 	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	var found []*entry
 	if of := v.byProject[w.Project]; of != nil {
 		for k := range of.byID.From(nil) {

@@ -62,6 +62,7 @@ import (
 //     shows unknown. That depends on the time, so it is decided by presenter, and an index
 //     by state must also be searched for what shows unknown (withStates).
 type instances struct {
+	telling    sync.Mutex // held from a change until listeners can hear it; taken before mu
 	mu         sync.RWMutex
 	byID       map[compute.InstanceID]*entry      // of those of one id, the first
 	others     map[instanceKey]*entry             // of those of one id, the others
@@ -154,14 +155,19 @@ func unixNano(t time.Time) int64 {
 
 // apply takes new records in order.
 func (v *instances) apply(changes []change) {
+	v.telling.Lock()
+	defer v.telling.Unlock()
+	entries := v.applied(changes)
+	if v.told != nil {
+		v.told.Take(entries)
+	}
+}
+
+// applied takes new records in order, and answers what listeners hear of them.
+func (v *instances) applied(changes []change) []events.Entry {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	entries := make([]events.Entry, 0, len(changes))
-	defer func() {
-		if v.told != nil {
-			v.told.Take(entries) // while nobody sees the instances: see present
-		}
-	}()
 	for _, c := range changes {
 		if c.unread {
 			entries = append(entries, events.Entry{Place: c.at})
@@ -186,6 +192,7 @@ func (v *instances) apply(changes []change) {
 		}
 		v.add(known)
 	}
+	return entries
 }
 
 // entryOf is what listeners hear of a change. Where compaction has removed all records of an instance nothing tells
