@@ -103,7 +103,7 @@ gosec: $(TOOLS)/gosec ## faults of security that show in the source; some minute
 $(TOOLS)/gosec:
 	GOBIN=$(TOOLS) $(GO) install github.com/securego/gosec/v2/cmd/gosec@$(GOSEC_VERSION)
 
-reference: ## writes docs/cli and docs/API.md, from the commands and the API as they are
+reference: ## writes docs/cli, docs/API.md and docs/API-BODIES.md, from the commands and the API as they are
 	BERTH_UPDATE=1 $(GO) test -count=1 -run '^TestPages?Of' ./cmd/berth
 
 GRAPHS := $(wildcard docs/graphs/data/*.json)

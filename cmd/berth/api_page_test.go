@@ -55,7 +55,7 @@ var examples = []example{
 	{operation: "show-quota", path: "/v1/quotas/web"},
 	{operation: "list-quotas", path: "/v1/quotas"},
 	{operation: "boot", path: "/v1/instances", body: `{"project": "web", "id": "` + exampleID + `",` +
-		` "name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
+		"\n       " + `"name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
 	{operation: "show-instance", path: "/v1/instances/" + exampleID + "?project=web"},
 	{operation: "list-instances", path: "/v1/instances?project=web&state=active"},
 	{operation: "explain-instance", path: "/v1/instances/" + exampleID + "/explain?project=web"},
@@ -108,34 +108,12 @@ type operation struct {
 	method, path string
 }
 
-type media struct {
-	Schema struct {
-		Ref string `json:"$ref"`
-	} `json:"schema"`
-}
-
-type schema struct {
-	Properties map[string]struct{ Description string }
-	Required   []string
-}
-
-type openAPI struct {
-	Paths      map[string]map[string]operation
-	Components struct{ Schemas map[string]schema }
-}
+type media struct{ Schema schema }
 
 // TestPageOfTheAPI: docs/API.md has every operation of the OpenAPI document with an example, and a whole cell answers
 // the example as the operation says. What is said of refusals was heard there too. BERTH_UPDATE=1 writes the page.
 func TestPageOfTheAPI(t *testing.T) {
-	text, err := os.ReadFile("../../pkg/api/testdata/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var api openAPI
-	if err := json.Unmarshal(text, &api); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]operation{}
+	api, all := readOpenAPI(t), map[string]operation{}
 	for path, methods := range api.Paths {
 		for method, o := range methods {
 			o.method, o.path = strings.ToUpper(method), path
@@ -289,10 +267,6 @@ func (o operation) succeeds() int {
 	return 0
 }
 
-func (m media) name() string {
-	return m.Schema.Ref[strings.LastIndex(m.Schema.Ref, "/")+1:]
-}
-
 func pageOfTheAPI(
 	top string, api openAPI, all map[string]operation, shown map[string]example, refused map[string][]string,
 ) string {
@@ -340,7 +314,8 @@ func needs(id string) string {
 
 func sectionOf(api openAPI, o operation, e example, refused []string) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n### %s\n\n`%s %s`: %s. Needs: %s.\n\n", o.ID, o.method, o.path, o.Summary, needs(o.ID))
+	out.WriteString("\n### " + o.ID + "\n\n")
+	out.WriteString(wrapped(fmt.Sprintf("`%s %s`: %s. Needs: %s.", o.method, o.path, o.Summary, needs(o.ID))) + "\n\n")
 	if o.Description != "" {
 		for _, paragraph := range strings.Split(o.Description, "\n\n") {
 			if !strings.HasPrefix(paragraph, "Needs, where callers sign in") {
@@ -348,7 +323,7 @@ func sectionOf(api openAPI, o operation, e example, refused []string) string {
 			}
 		}
 	}
-	body := o.RequestBody.Content["application/json"].name()
+	body := nameOfBody(o.RequestBody.Content["application/json"].Schema.Ref)
 	if len(o.Parameters) > 0 || body != "" {
 		out.WriteString("| name | in | is |\n|---|---|---|\n")
 		for _, p := range o.Parameters {
@@ -363,20 +338,20 @@ func sectionOf(api openAPI, o operation, e example, refused []string) string {
 		out.WriteString("\n")
 	}
 	out.WriteString("```\n" + e.curl(o.method) + "\n```\n\n")
-	fmt.Fprintf(&out, "Answered %d", o.succeeds())
+	answered := fmt.Sprintf("Answered %d", o.succeeds())
 	for _, r := range o.Responses {
-		if name := r.Content["application/json"].name(); name != "" {
-			fmt.Fprintf(&out, " with `%s`", name)
+		if name := nameOfBody(r.Content["application/json"].Schema.Ref); name != "" {
+			answered += " with " + linked(name)
 		}
 	}
 	if e.status != 0 {
-		fmt.Fprintf(&out, ", and %d %s", e.status, e.where)
+		answered += fmt.Sprintf(", and %d %s", e.status, e.where)
 	}
-	out.WriteString(".")
+	answered += "."
 	if len(refused) > 0 {
-		out.WriteString(" Refused: " + strings.Join(refused, ", ") + ".")
+		answered += " Refused: " + strings.Join(refused, ", ") + "."
 	}
-	return out.String() + "\n"
+	return out.String() + wrapped(answered) + "\n"
 }
 
 // wrapped is a paragraph in lines of at most 120 columns; what is in several lines already stays as it is.
