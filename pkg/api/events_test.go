@@ -3,6 +3,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -445,6 +446,44 @@ func TestEventsOutliveTimeouts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a listener is told the present, more changes than are kept come, each time: it is told so, once.
+func TestAListenerThatIsSlowWithThePresent(t *testing.T) {
+	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 4} }).read()
+	var l log
+	l.life(id1, "web")
+	n.Instances(l.recs, true)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	told := 0
+	w := hooked{httptest.NewRecorder(), func(text []byte) {
+		if !bytes.Contains(text, []byte("event: present\n")) {
+			return
+		}
+		if told++; told == 5 {
+			stop()
+		}
+		for range 5 {
+			l.write(id1, "web", compute.StateActive)
+		}
+		n.Instances(l.recs[len(l.recs)-5:], true)
+	}}
+	n.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/v1/events?present=true", nil).WithContext(ctx))
+	if told != 1 || !strings.Contains(w.Body.String(), `"why":"slow"`) {
+		t.Errorf("it was told the present %d times:\n%s", told, w.Body)
+	}
+}
+
+// hooked hears what is written.
+type hooked struct {
+	*httptest.ResponseRecorder
+	hears func([]byte)
+}
+
+func (h hooked) Write(text []byte) (int, error) {
+	h.hears(text)
+	return h.ResponseRecorder.Write(text)
 }
 
 // What cannot be written is over, at once.

@@ -44,7 +44,7 @@ type Listener struct {
 	number  uint64  // of the next event to take out of the log
 	chunk   []*Event
 	foreign bool
-	began   bool // something was taken
+	began   bool // it has been told something, or began with what comes: what it misses now it was too slow for
 	closed  bool
 	news    <-chan struct{}
 }

@@ -191,7 +191,7 @@ func (l *Log) place(out *Listener, w Wish) error {
 		from, given := w.From[p]
 		switch {
 		case w.From == nil && w.Since.IsZero():
-			out.at[p] = part.head
+			out.at[p], out.began = part.head, true
 			continue
 		case w.From == nil && part.lost.Before(w.Since):
 			out.at[p] = part.floor // what is missing is older

@@ -112,6 +112,16 @@ func TestGapsAreTold(t *testing.T) {
 	}
 }
 
+// A listener that begins with what comes is too slow as soon as something of that is forgotten, though it has taken
+// nothing yet: were it told of a gap, it would get the present anew, and be as slow with that, again and again.
+func TestSlowFromTheBeginning(t *testing.T) {
+	l := NewLog(Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 1)
+	late := listen(t, l, Wish{})
+	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 0), entry(0, 2, 0)})
+	want(t, late, "slow at 0:0")
+	want(t, listen(t, l, Wish{From: late.At()}), "gap to 0:1", "0:1", "0:2")
+}
+
 func TestListenersAreBounded(t *testing.T) {
 	l := NewLog(Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
 	a := listen(t, l, Wish{Caller: "a"})
