@@ -79,8 +79,8 @@ func newRejectedList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [-A]",
 		Short: "List which requests of a project were refused, as an API node shows it",
-		Long: `List the requests that name the project and were refused, oldest first: where each is, why, and with berth rejected
-show what to do about it. With --all-projects operators see everything that was refused, of whatever topic.`,
+		Long: `List the requests that name the project and were refused, oldest first: where each is, why, and, with berth
+rejected show, what to do about it. With --all-projects operators see everything that was refused, of whatever topic.`,
 		Example: "  berth rejected list --since 1h\n  berth rejected list -A --reason Forged -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -159,7 +159,8 @@ func (t *stream) some() (more bool, why string, err error) {
 		case events.Gap:
 			err = t.gap("forgotten", "changes before this may be missing: this node does not have them any more")
 		case events.Foreign:
-			err = t.gap("another-log", "the Last-Event-ID is behind the end of the log: it is of another one, or of another cell")
+			err = t.gap("another-log",
+				"the Last-Event-ID is behind the end of the log: it is of another one, or of another cell")
 		case events.Change:
 			name := rest.EventChange
 			if i.Event.Removed {

@@ -104,7 +104,8 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 			return admin.Committed(ctx, topics.ConductorGroup(), topics.Requests())
 		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics, Tracer: c.Tracer,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
-		PrincipalRate: o.PrincipalRate, Events: events.Bounds{Listeners: o.Listeners}, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
+		PrincipalRate: o.PrincipalRate, Events: events.Bounds{Listeners: o.Listeners}, Now: c.Clock.now(),
+		Tokens: tokens, SignIn: o.SignIn,
 		Audit: kept, Trail: trail, Rejected: refusals{admin, topics.Rejected()}, UserData: o.UserData,
 	})
 	if err != nil {

@@ -78,7 +78,8 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 	flags.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	flags.StringVar(&since, "since", "1h", "no older than this, as in 10m or 7d; with -f from now on, if it is not given")
 	flags.StringVar(&host, "host", "", "only of what this host has, or had before the change")
-	flags.StringSliceVar(&states, "state", nil, "only changes to these states: queued, starting, active, deleting, deleted, error")
+	flags.StringSliceVar(&states, "state", nil,
+		"only changes to these states: queued, starting, active, deleting, deleted, error")
 	flags.StringSliceVar(&reasons, "reason", nil, "only changes for these reasons, as in BuildFailed")
 	flags.BoolVarP(&f.AllProjects, "all-projects", "A", false, "of all projects; for operators")
 	flags.IntVar(&limit, "limit", 1000, "without -f: the last of them, at most so many")

@@ -16,8 +16,8 @@ func newHistory(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history NAME|ID|PREFIX",
 		Short: "Tell what became of an instance, and who asked for what",
-		Long: `Tell what became of an instance, from its record, and who asked for what, from the audit where API nodes keep one.
-The record stays 15 days after the instance ended. berth events shows each single change, as long as nodes know them.`,
+		Long: `Tell what became of an instance, from its record, and who asked for what, from the audit where API nodes keep
+one. The record stays 15 days after the instance ended. berth events shows each single change, as long as nodes know them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: s.about(func(cmd *cobra.Command, c *client.Client, out Format, i client.Instance) error {
 			story, err := c.Story(cmd.Context(), i.ID)

@@ -31,7 +31,7 @@ type Event struct {
 	PowerBefore, Power   compute.PowerState
 	Attempt              compute.Attempt
 	DeleteBefore, Delete bool
-	Reason               *compute.Reason       // why it ended or an attempt did, or why it does not run: where that is news
+	Reason               *compute.Reason       // why it ended, an attempt did, or it does not run: where that is news
 	Command              *compute.PowerCommand // where it is news
 	Answer               *compute.PowerAnswer  // where it is news
 	Named                []compute.HostID      // all hosts that texts of the event may be about
