@@ -95,6 +95,19 @@ func TestEveryPageIsReached(t *testing.T) {
 	}
 }
 
+// TestIndexHasEachPageOnce: docs/index.md itself links to each page of docs, those in its folders aside, in one place.
+func TestIndexHasEachPageOnce(t *testing.T) {
+	links := map[string]int{}
+	for _, m := range linked.FindAllStringSubmatch(read(t, "docs/index.md"), -1) {
+		links[m[1]]++
+	}
+	for _, page := range glob(t, "docs/*.md") {
+		if name := filepath.Base(page); name != "index.md" && links[name] != 1 {
+			t.Errorf("docs/index.md links to %s in %d places, not in one", name, links[name])
+		}
+	}
+}
+
 // TestConceptsAreNames: what docs/concepts.md explains is a word of docs/NAMES.md.
 func TestConceptsAreNames(t *testing.T) {
 	item, bold := regexp.MustCompile(`(?m)^\* (\*\*.+?\*\*): `), regexp.MustCompile(`\*\*[^*]+\*\*`)
