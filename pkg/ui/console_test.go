@@ -131,6 +131,33 @@ func TestConsole(t *testing.T) {
 		b.click("Show what it prints")
 		b.until(`document.querySelector("[role=log]").textContent.length > 20`)
 
+		t.Run("an answer that is lost makes no second machine", func(t *testing.T) {
+			b.open("/boot")
+			b.choose("flavor", "m1.small")
+			ask[bool](b, `(() => {
+				const real = window.fetch;
+				window.fetch = async (url, init) => {
+					const r = await real(url, init);
+					if (init?.method === "POST" && String(url).endsWith("/v1/instances")) {
+						window.fetch = real;
+						throw new TypeError("lost");
+					}
+					return r;
+				};
+				return true;
+			})()`)
+			b.fill("name", "once\r")
+			b.says("this node does not answer")
+			b.do(chromedp.Focus("[name=name]"), chromedp.KeyEvent("\r"))
+			b.says("It runs on host")
+			all, err := c.Instances(t.Context(), client.Filter{Name: "once"})
+			must(t)(all, err)
+			if len(all) != 1 {
+				t.Errorf("there are %d", len(all))
+			}
+			must(t)(c.Delete(t.Context(), all[0].ID))
+		})
+
 		t.Run("users' text stays text", func(t *testing.T) {
 			i, err := c.Boot(t.Context(), "", compute.Boot{
 				Name: markup, Flavor: "m1.small", Metadata: map[string]string{"note": markup},

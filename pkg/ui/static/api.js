@@ -24,12 +24,16 @@ export class Problem extends Error {
   }
 }
 
-async function answer(method, path, { query, body, accept = "application/json", signal } = {}) {
+// newKey is for one wish: a request that is sent twice under it is done once. randomUUID is there on https alone.
+export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+
+async function answer(method, path, { query, body, key, accept = "application/json", signal } = {}) {
   const url = new URL(path, location.origin);
   for (const [k, v] of Object.entries(query || {})) {
     for (const one of [].concat(v)) if (one !== "" && one !== undefined && one !== null) url.searchParams.append(k, one);
   }
   const init = { method, headers: { ...headers(), Accept: accept }, signal: signal || AbortSignal.timeout(45000), cache: "no-store" };
+  if (key) init.headers["Idempotency-Key"] = key;
   if (body !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(body);

@@ -14,9 +14,9 @@ export function chosen(form, flavor) {
   return Object.fromEntries(Object.entries(form.with).filter(([axis, value]) => value && axes.includes(axis)));
 }
 
-// asked is what the API is asked before booting, again and again: what would become of it. User data may be large, and
-// changes nothing of that.
-export const asked = (form, flavor, project) => body({ ...form, user_data: "" }, flavor, project);
+// asked is what the API is asked before booting, again and again: what would become of it. User data may be large; that
+// there is some counts, for where it is sealed only hosts with the key take it.
+export const asked = (form, flavor, project) => body({ ...form, user_data: form.user_data && "x" }, flavor, project);
 
 // body is the request for one machine. What is left empty is left out.
 export function body(form, flavor, project) {

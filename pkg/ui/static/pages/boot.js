@@ -1,5 +1,5 @@
 import { Component, h } from "../vendor/preact.mjs";
-import { call, get } from "../api.js";
+import { call, get, newKey } from "../api.js";
 import { asked, body, empty, faults } from "../form.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
@@ -50,6 +50,7 @@ class BootForm extends Component {
   }
 
   set(change) {
+    this.key = ""; // another machine than the one that was asked for
     this.setState({ form: { ...this.state.form, ...change }, wrong: {} });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.explain(), 200);
@@ -61,8 +62,9 @@ class BootForm extends Component {
     e.preventDefault();
     this.setState({ busy: true, wrong: {} });
     const { project } = this.props.data;
+    this.key ||= newKey(); // if the answer is lost and Boot is pressed again, it is the same machine
     try {
-      const i = await call("POST", "/v1/instances", { body: body(this.state.form, this.flavor(), project) });
+      const i = await call("POST", "/v1/instances", { key: this.key, body: body(this.state.form, this.flavor(), project) });
       this.props.ctx.go(["instances", i.id], { project: i.project });
     } catch (problem) {
       this.setState({ busy: false, wrong: this.faults(problem) }, show);
