@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/client"
@@ -19,8 +22,23 @@ import (
 // TestRemediesHelp: what docs/troubleshoot.md says to do at a reason has the effect that it promises, for those reasons
 // that a cell of two simulated hosts can be brought to. Each reason has a project of its own, with the machine m.
 func TestRemediesHelp(t *testing.T) {
+	const runs = "boot --flavor small --name m --wait --timeout 1m"
+	const another = "boot --flavor small --name n --wait --timeout 1m"
+	world, fault := fake.NewWorld(), atomic.Pointer[fake.Fault]{} // of the next machines that are prepared
+	hosts := cell.SimulatedHosts(2)
+	for i := range hosts {
+		hosts[i].Driver.Fault = func(c fake.Call) *fake.Fault {
+			if c.Method != "Prepare" {
+				return nil
+			}
+			return fault.Load()
+		}
+	}
+	prepareFails := func(class compute.FailureClass) func() {
+		return func() { fault.Store(&fake.Fault{Err: &hypervisor.Error{Class: class, Message: "planted"}}) }
+	}
 	o := cell.EverythingOptions{
-		Hosts: cell.SimulatedHosts(2), Listen: "127.0.0.1:0",
+		Hosts: hosts, World: world, Listen: "127.0.0.1:0",
 		Timing: agent.Timing{BeaconApart: 100 * time.Millisecond}, // hosts say at once what has changed
 	}
 	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
@@ -29,35 +47,93 @@ func TestRemediesHelp(t *testing.T) {
 		mustType(t, ctx, "flavor add huge --vcpus 9000 --memory 1GiB --disk 1GiB")
 		for _, c := range []struct {
 			code    compute.ReasonCode
+			before  func() // nil: nothing
 			provoke []string
+			befalls func(*fake.Host, compute.InstanceID) error // the machine m, once it runs; nil: nothing
 			remedy  []string
 		}{
-			{compute.QuotaExceeded, []string{"quota set PROJECT --instances 0", "boot --flavor small --name m"},
-				[]string{"quota set PROJECT --instances 20", "boot --flavor small --name n --wait --timeout 1m"}},
-			{compute.NoEligibleHost, []string{
-				"host disable host-01 --wait", "host disable host-02 --wait", "boot --flavor small --name m",
-			}, []string{
-				"host enable host-01", "host enable host-02 --wait", "boot --flavor small --name n --wait --timeout 1m",
-			}},
-			{compute.NeverFits, []string{"boot --flavor huge --name m"},
-				[]string{"delete m", "boot --flavor small --name n --wait --timeout 1m"}},
-			{compute.PinnedHostUnavailable, []string{
-				"host disable host-01 --wait", "boot --flavor small --name m --host host-01",
-			}, []string{"boot --flavor small --name n --wait --timeout 1m", "host enable host-01 --wait"}},
-			{compute.DeadlineExceeded, []string{"boot --flavor huge --name m --deadline 1s"},
-				[]string{"boot --flavor small --name n --wait --timeout 1m"}},
-			{compute.Cancelled, []string{"boot --flavor huge --name m", "delete m --wait"},
-				[]string{"boot --flavor small --name n --wait --timeout 1m"}},
-			{compute.StoppedByCommand, []string{"boot --flavor small --name m --wait --timeout 1m", "stop m --wait"},
-				[]string{"start m --wait"}},
+			{
+				code:    compute.QuotaExceeded,
+				provoke: []string{"quota set PROJECT --instances 0", "boot --flavor small --name m"},
+				remedy:  []string{"quota set PROJECT --instances 20", another},
+			},
+			{
+				code: compute.NoEligibleHost,
+				provoke: []string{
+					"host disable host-01 --wait", "host disable host-02 --wait", "boot --flavor small --name m",
+				},
+				remedy: []string{"host enable host-01", "host enable host-02 --wait", another},
+			},
+			{
+				code:    compute.NeverFits,
+				provoke: []string{"boot --flavor huge --name m"},
+				remedy:  []string{"delete m", another},
+			},
+			{
+				code:    compute.PinnedHostUnavailable,
+				provoke: []string{"host disable host-01 --wait", "boot --flavor small --name m --host host-01"},
+				remedy:  []string{another, "host enable host-01 --wait"},
+			},
+			{
+				code:    compute.DeadlineExceeded,
+				provoke: []string{"boot --flavor huge --name m --deadline 1s"},
+				remedy:  []string{another},
+			},
+			{
+				code:    compute.Cancelled,
+				provoke: []string{"boot --flavor huge --name m", "delete m --wait"},
+				remedy:  []string{another},
+			},
+			{
+				code:    compute.BuildFailed,
+				before:  prepareFails(compute.FailureRequest),
+				provoke: []string{"boot --flavor small --name m"},
+				remedy:  []string{another},
+			},
+			{
+				code:    compute.AttemptsExhausted,
+				before:  prepareFails(compute.FailureHost),
+				provoke: []string{"boot --flavor small --name m --attempts 1"},
+				remedy:  []string{another},
+			},
+			{
+				code:    compute.StoppedByCommand,
+				provoke: []string{runs, "stop m --wait"},
+				remedy:  []string{"start m --wait"},
+			},
+			{
+				code:    compute.GuestShutdown,
+				provoke: []string{runs},
+				befalls: (*fake.Host).PowerOff,
+				remedy:  []string{"start m --wait"},
+			},
+			{
+				code:    compute.MachineKilled,
+				provoke: []string{runs},
+				befalls: (*fake.Host).Kill,
+				remedy:  []string{"start m --wait"},
+			},
+			{
+				code:    compute.DiskError,
+				provoke: []string{runs},
+				befalls: (*fake.Host).Pause,
+				remedy:  []string{"start m --wait"},
+			},
 		} {
 			t.Run(string(c.code), func(t *testing.T) {
 				project := strings.ToLower(string(c.code))
 				t.Setenv(cli.EnvProject, project)
+				if c.before != nil {
+					c.before()
+				}
 				for _, line := range c.provoke {
 					mustType(t, ctx, strings.ReplaceAll(line, "PROJECT", project))
 				}
+				if c.befalls != nil {
+					befall(t, ctx, world, c.befalls)
+				}
 				awaitReason(t, ctx, c.code)
+				fault.Store(nil)
 				for _, line := range c.remedy {
 					mustType(t, ctx, strings.ReplaceAll(line, "PROJECT", project))
 				}
@@ -76,19 +152,38 @@ func mustType(t *testing.T, ctx context.Context, line string) {
 	}
 }
 
+// listed is the machine m.
+func listed(t *testing.T, ctx context.Context) (all []client.Instance, text string) {
+	t.Helper()
+	_, text, errs := typed(ctx, []string{"list", "--all", "--name", "m", "-o", "json"})
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatalf("%v: %s%s", err, text, errs)
+	}
+	return all, text
+}
+
+// befall has something happen to the machine m on its host.
+func befall(t *testing.T, ctx context.Context, world *fake.World, what func(*fake.Host, compute.InstanceID) error) {
+	t.Helper()
+	all, text := listed(t, ctx)
+	for _, h := range world.Hosts() {
+		if len(all) == 1 && h.ID() == all[0].Host {
+			if err := what(h, all[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no host has it: %s", text)
+}
+
 // awaitReason waits until the machine m shows the code.
 func awaitReason(t *testing.T, ctx context.Context, want compute.ReasonCode) {
 	t.Helper()
 	shown := ""
 	for lost := time.Now().Add(soonEnough); time.Now().Before(lost); {
-		code, out, _ := typed(ctx, []string{"list", "--all", "--name", "m", "-o", "json"})
-		if shown = out; code != 0 {
-			continue
-		}
 		var all []client.Instance
-		if err := json.Unmarshal([]byte(out), &all); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		all, shown = listed(t, ctx)
 		for _, i := range all {
 			for _, r := range []*client.Reason{i.Waiting, i.Reason, i.Stopped} {
 				if r == nil || r.Code != want {
