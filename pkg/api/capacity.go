@@ -4,7 +4,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -31,9 +30,6 @@ type capacityInput struct {
 
 type capacityOutput struct{ Body rest.CapacityBy }
 
-// mostCapacities bounds the work for one answer: each is counted on each host.
-const mostCapacities = 10_000
-
 func (s *Server) showCapacity(ctx context.Context, in *capacityInput) (*capacityOutput, error) {
 	values := []compute.CapabilityValue{{}} // without a choice
 	if in.By != "" {
@@ -51,18 +47,43 @@ func (s *Server) showCapacity(ctx context.Context, in *capacityInput) (*capacity
 		}
 		flavors = []compute.Flavor{f}
 	}
-	all := s.usable(flavors)
-	if n := len(all) * len(values); n > mostCapacities {
-		return nil, compute.Invalid("flavor", string(in.Flavor), fmt.Sprintf("that is %d numbers for each host: give one flavor", n))
+	done, err := s.beginJudging(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	hosts, oldest := s.presenter(ctx).hosts()
+	all, pools, times := s.usable(flavors), make([]pool, len(values)), 0
+	for i, v := range values {
+		pools[i] = s.pool(flavors, in.By, v)
+		times += 1 + len(pools[i].asked)
+	}
+	if err := s.checkJudged(times+len(all), len(hosts), "flavor", string(in.Flavor), "give one flavor"); err != nil {
+		return nil, err
+	}
+	unusable := explain.Unusable(all, hosts)
 	out := rest.CapacityBy{By: in.By, Values: []rest.ValueCapacity{}, Oldest: oldest.Round(time.Millisecond).Seconds()}
-	for _, v := range values {
-		names, asked := s.offered(flavors, in.By, v.Value)
-		choice := explain.Wanted{Resources: v.Consumes, Required: v.Requires}
-		out.Values = append(out.Values, poolView(v.Value, names, asked, explain.PoolOf(choice, asked, all, hosts)))
+	for _, p := range pools {
+		if err := ctx.Err(); err != nil {
+			return nil, notJudged(err)
+		}
+		out.Values = append(out.Values, p.view(explain.PoolOf(p.choice, p.asked, hosts, unusable)))
 	}
 	return &capacityOutput{Body: out}, nil
+}
+
+// pool is what is asked about the hosts that do for one value.
+type pool struct {
+	value  compute.AxisValue
+	choice explain.Wanted // what it wants by itself
+	names  []compute.FlavorName
+	asked  []explain.Wanted // a machine of each
+}
+
+func (s *Server) pool(flavors []compute.Flavor, by compute.AxisName, v compute.CapabilityValue) pool {
+	p := pool{value: v.Value, choice: explain.Wanted{Resources: v.Consumes, Required: v.Requires}}
+	p.names, p.asked = s.offered(flavors, by, v.Value)
+	return p
 }
 
 // offered are the flavors that can be booted with one choice, or without any, and what a machine of each wants.
@@ -95,17 +116,17 @@ func (s *Server) usable(flavors []compute.Flavor) []explain.Wanted {
 	return all
 }
 
-func poolView(v compute.AxisValue, names []compute.FlavorName, asked []explain.Wanted, p explain.Pool) rest.ValueCapacity {
+func (v pool) view(p explain.Pool) rest.ValueCapacity {
 	out := rest.ValueCapacity{
-		Value: v, Hosts: p.Hosts, Taking: p.Taking, Free: p.Spare, Unusable: p.Unusable, Flavors: []rest.FlavorCapacity{},
+		Value: v.value, Hosts: p.Hosts, Taking: p.Taking, Free: p.Spare, Unusable: p.Unusable, Flavors: []rest.FlavorCapacity{},
 	}
 	for i, c := range p.Kinds {
 		out.Flavors = append(out.Flavors, rest.FlavorCapacity{
-			Flavor: names[i], Capacity: rest.Capacity{Room: c.Room, Stranded: c.Stranded(asked[i]), Empty: c.Empty},
+			Flavor: v.names[i], Capacity: rest.Capacity{Room: c.Room, Stranded: c.Stranded(v.asked[i]), Empty: c.Empty},
 		})
 	}
 	if p.Largest >= 0 {
-		out.Largest = names[p.Largest]
+		out.Largest = v.names[p.Largest]
 	}
 	return out
 }

@@ -201,5 +201,46 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 	if err != nil {
 		return nil, err
 	}
-	return &placementOutput{Body: s.placements(ctx, []kind{k}).Kinds[0]}, nil
+	out, err := s.placements(ctx, []kind{k})
+	if err != nil {
+		return nil, err
+	}
+	return &placementOutput{Body: out.Kinds[0]}, nil
+}
+
+// What becomes of boots that nobody asked for yet, and how much room there is, are judged anew for each answer: every
+// host for every kind of machine. Any reader may ask, so both the work of one answer and the answers at once are bounded.
+const (
+	mostJudged    = 4_000_000 // for one answer: about a second of a processor; 64 kinds on 10,000 hosts
+	judgingAtOnce = 2
+)
+
+// beginJudging returns once few others judge hosts. done lets the next one do so.
+func (s *Server) beginJudging(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
+	defer cancel()
+	select {
+	case s.judging <- struct{}{}:
+		return func() { <-s.judging }, nil
+	case <-ctx.Done():
+		return nil, notJudged(ctx.Err())
+	}
+}
+
+// notJudged says that an answer was not waited for, or not begun in time.
+func notJudged(cause error) error {
+	return &retryLater{after: refusedFor, why: &compute.Error{
+		Op: "judge hosts", Kind: compute.KindUnavailable, Message: "this node has too many such questions to answer now",
+		Remedy: "try again in a moment", Cause: cause,
+	}}
+}
+
+// checkJudged refuses an answer that takes more work than one may. times is for each host.
+func (s *Server) checkJudged(times, hosts int, field, value, remedy string) error {
+	if times*hosts <= s.judged {
+		return nil
+	}
+	e := compute.Invalid(field, value, remedy)
+	e.Message = fmt.Sprintf("is too much for one answer in a cell of %d hosts", hosts)
+	return e
 }

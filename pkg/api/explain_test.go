@@ -3,6 +3,9 @@
 package api
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +201,64 @@ func TestPinnedSaysWhy(t *testing.T) {
 	shown := into[rest.Instance](n.do("GET", path(id1)+"?project=own", nil), 200)
 	if w := shown.Waiting; w.Code != compute.PinnedHostUnavailable || w.Detail != "it is too small even when empty" {
 		t.Errorf("%+v", w)
+	}
+}
+
+// TestWhatIsTooMuchForOneAnswer: any reader may ask, so what one answer costs is bounded by the kinds and the hosts.
+func TestWhatIsTooMuchForOneAnswer(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.hears(offering("h1", 8))
+	n.hears(offering("h2", 8))
+	mix := func() answer {
+		return n.do("POST", "/v1/placements", `{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small"}]}`)
+	}
+	refused := func(a answer, field, remedy string) {
+		t.Helper()
+		if p := a.refused(422, compute.KindInvalid); p.Field != field || p.Remedy != remedy || !strings.Contains(p.Message, "2 hosts") {
+			t.Errorf("%+v", p)
+		}
+	}
+	n.judged = judgedForAKind * 2 * 2
+	into[rest.Placements](mix(), 200)
+	n.judged--
+	refused(mix(), "mix", "ask about fewer kinds at a time")
+	into[rest.CapacityBy](n.do("GET", "/v1/capacity", nil), 200)
+	n.judged = 2
+	refused(n.do("GET", "/v1/capacity?by=gpu", nil), "flavor", "give one flavor")
+}
+
+// TestFewAnswersJudgeHostsAtOnce, and a caller that goes away leaves its place.
+func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.hears(offering("h1", 8))
+	ask := func(ctx context.Context, status int, when string) {
+		t.Helper()
+		for _, req := range []*http.Request{
+			httptest.NewRequestWithContext(ctx, "POST", "/v1/placements", strings.NewReader(`{"flavor":"m1.small"}`)),
+			httptest.NewRequestWithContext(ctx, "GET", "/v1/explain?flavor=m1.small", nil),
+			httptest.NewRequestWithContext(ctx, "GET", "/v1/capacity", nil),
+		} {
+			if a := n.ask(req); a.status != status || status == 503 && a.header.Get("Retry-After") == "" {
+				t.Errorf("%s %s: %d %q %s", req.URL, when, a.status, a.header, a.body)
+			}
+		}
+	}
+	for range judgingAtOnce {
+		n.judging <- struct{}{}
+	}
+	n.config.SyncTimeout = time.Millisecond
+	ask(t.Context(), 503, "while as many are answered as may be")
+	<-n.judging
+	n.config.SyncTimeout = time.Minute
+	ask(t.Context(), 200, "once there is a place")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 9 { // a place that is free may be taken before it is seen that nobody waits
+		ask(gone, 503, "of a caller that has gone")
+	}
+	if len(n.judging) != judgingAtOnce-1 {
+		t.Errorf("%d are answered", len(n.judging))
 	}
 }

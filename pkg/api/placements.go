@@ -70,7 +70,11 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		}
 		kinds = append(kinds, k)
 	}
-	return &placementsOutput{Body: s.placements(ctx, kinds)}, nil
+	out, err := s.placements(ctx, kinds)
+	if err != nil {
+		return nil, err
+	}
+	return &placementsOutput{Body: out}, nil
 }
 
 // asked are the kinds that are asked about, which are not more than may be.
@@ -173,14 +177,26 @@ func (s *Server) existing(ctx context.Context, e entry) kind {
 	return kind{asks: &i, exists: &rest.Existing{ID: e.key().id, State: state}}
 }
 
+// judgedForAKind is how often a host is judged for one kind: when hosts are filled, before it, and after it.
+const judgedForAKind = 6
+
 // placements says what would become of kinds of one project, of which there is at least one.
-func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
+func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements, error) {
+	done, err := s.beginJudging(ctx)
+	if err != nil {
+		return rest.Placements{}, err
+	}
+	defer done()
 	sh, project := s.presenter(ctx), kinds[0].asks.Project
 	mix, ahead := make([]explain.Kind, len(kinds)), sh.ahead(kinds)
 	for i, k := range kinds {
 		mix[i] = explain.Kind{Wanted: wantedBy(k.asks), Count: k.count}
 	}
 	hosts, oldest := sh.hosts()
+	if err := s.checkJudged(judgedForAKind*len(kinds), len(hosts), "mix", fmt.Sprintf("%d kinds", len(kinds)),
+		"ask about fewer kinds at a time"); err != nil {
+		return rest.Placements{}, err
+	}
 	filled := explain.Fill(ahead, mix, hosts)
 	quota, limits, used := s.quotaSteps(project, mix)
 	admitted := explain.Admit(limits, used, mix)
@@ -194,6 +210,9 @@ func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
 		told.Ahead += k.Count
 	}
 	for i, k := range kinds {
+		if err := ctx.Err(); err != nil {
+			return rest.Placements{}, notJudged(err)
+		}
 		p, before := sh.placement(k.asks, overQuota(limits, used, mix[i:i+1]))
 		p.Exists, p.Count, p.Fits, p.Alone = k.exists, k.count, filled.Fits[i], min(k.count, before.Room)
 		if p.Place != nil { // what waits there is of the same size
@@ -224,7 +243,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) rest.Placements {
 	}
 	out.Starts = out.Count > 0 && out.Admitted == out.Count && out.Fits == out.Count
 	sh.tell(&out, told, overQuota(limits, used, mix))
-	return out
+	return out, nil
 }
 
 // tell puts the whole answer into words. One machine is told about as when it waits.
@@ -283,7 +302,9 @@ func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 // toGo are machines without which one more would fit, on the nearest of the hosts that are full; nil: none would help.
 func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.Host) *rest.ToGo {
 	for _, v := range after.Nearest {
-		at := slices.IndexFunc(left, func(h explain.Host) bool { return h.Beacon.Host == v.Host })
+		at, _ := slices.BinarySearchFunc(left, v.Host, func(h explain.Host, name compute.HostID) int {
+			return cmp.Compare(h.Beacon.Host, name)
+		})
 		var there []*compute.Instance
 		for _, k := range s.views.instances.onHost(v.Host) {
 			if k.instance.State == compute.StateStarting || k.instance.State == compute.StateActive { // others go already

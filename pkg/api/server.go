@@ -36,6 +36,8 @@ type Server struct {
 	asks    *consoleAsks
 	rates   *ratelimit.Limiter // of principals
 	pages   chan struct{}      // holds one for each page of a topic that is read
+	judging chan struct{}      // holds one for each answer for which all hosts are judged
+	judged  int                // how often a host may be judged for one answer
 	events  *events.Log        // what has changed
 	open    sync.Once          // the word that user data lies open here, and need not
 	metrics *Metrics
@@ -55,7 +57,7 @@ func New(c Config) (*Server, error) {
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
-		pages: make(chan struct{}, auditPages),
+		pages: make(chan struct{}, auditPages), judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
 	}
 	s.views.tokensRead.Store(s.door.tokens == nil)
 	s.http = s.routes()

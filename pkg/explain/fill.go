@@ -20,7 +20,11 @@ type Filled struct {
 	Fits []int64 // of each kind of the mix: how many have room, together with all others
 	Left []Host  // the hosts as they are then, by name
 	puts []put   // in order
+	at   judge
 }
+
+// judge says what a host is to a machine, as Wanted.At does.
+type judge func(Wanted, Host) Standing
 
 // put is so many machines of a kind that go onto one host.
 type put struct {
@@ -31,33 +35,51 @@ type put struct {
 }
 
 // Fill puts machines on hosts, as many of each kind as have room: first those ahead, which wait already, where they are
-// most in the way, then the mix, of which the kind goes first that fewest hosts can take, and then the larger one. What is said to fit does, put on the
-// hosts one by one; in another order there may be room for more. A host that has room in pieces counts as one that has
-// not, but for the size of one machine, as for Verdict.Room.
-func Fill(ahead, mix []Kind, hosts []Host) Filled {
-	out := Filled{Fits: make([]int64, len(mix)), Left: slices.Clone(hosts)}
-	byName := func(a, b Host) int { return cmp.Compare(a.Beacon.Host, b.Beacon.Host) }
+// most in the way, then the mix, of which the kind goes first that fewest hosts can take, and then the larger one. What
+// is said to fit does, put on the hosts one by one; in another order there may be room for more. A host that has room in
+// pieces counts as one that has not, but for the size of one machine, as for Verdict.Room.
+//
+// Each host is judged at most three times for each kind of the mix, and once for each that is ahead.
+func Fill(ahead, mix []Kind, hosts []Host) Filled { return fill(Wanted.At, ahead, mix, hosts) }
+
+func fill(at judge, ahead, mix []Kind, hosts []Host) Filled {
+	out := Filled{Fits: make([]int64, len(mix)), Left: slices.Clone(hosts), at: at}
 	if len(ahead) > 0 {
-		slices.SortFunc(out.Left, func(a, b Host) int { return cmp.Or(cmp.Compare(taken(mix, b), taken(mix, a)), byName(a, b)) })
+		out.Left = out.mostInTheWay(mix)
 	}
 	for _, k := range ahead {
 		out.put(-1, k)
 	}
-	slices.SortFunc(out.Left, byName)
-	for _, i := range scarcest(mix, out.Left) {
+	slices.SortFunc(out.Left, func(a, b Host) int { return cmp.Compare(a.Beacon.Host, b.Beacon.Host) })
+	for _, i := range out.scarcest(mix) {
 		out.Fits[i] = out.put(i, mix[i])
 	}
 	return out
 }
 
-// taken is how many kinds of a mix a host can take.
-func taken(mix []Kind, h Host) (n int) {
-	for _, k := range mix {
-		if k.At(h).Now() {
-			n++
+// mostInTheWay are the hosts, of which those come first that can take most kinds of a mix.
+func (f *Filled) mostInTheWay(mix []Kind) []Host {
+	type takes struct {
+		Host
+		kinds int
+	}
+	all := make([]takes, len(f.Left))
+	for i, h := range f.Left {
+		all[i].Host = h
+		for _, k := range mix {
+			if f.at(k.Wanted, h).Now() {
+				all[i].kinds++
+			}
 		}
 	}
-	return n
+	slices.SortFunc(all, func(a, b takes) int {
+		return cmp.Or(cmp.Compare(b.kinds, a.kinds), cmp.Compare(a.Beacon.Host, b.Beacon.Host))
+	})
+	out := make([]Host, len(all))
+	for i, t := range all {
+		out[i] = t.Host
+	}
+	return out
 }
 
 // put answers how many of a kind have room, and takes it from the hosts.
@@ -66,7 +88,7 @@ func (f *Filled) put(kind int, k Kind) (n int64) {
 		if n == k.Count {
 			break
 		}
-		if !k.At(h).Now() {
+		if !f.at(k.Wanted, h).Now() {
 			continue
 		}
 		some := min(k.Count-n, times(k.Resources, h.Beacon.Free))
@@ -89,16 +111,16 @@ func (h Host) without(each compute.Resources, n int64) Host {
 }
 
 // scarcest are the kinds of a mix in the order in which they get room.
-func scarcest(mix []Kind, hosts []Host) []int {
+func (f *Filled) scarcest(mix []Kind) []int {
 	free := compute.Resources{}
-	for _, h := range hosts {
+	for _, h := range f.Left {
 		free.Add(h.Beacon.Free)
 	}
 	taking, order := make([]int, len(mix)), make([]int, len(mix))
 	for i, k := range mix {
 		order[i] = i
-		for _, h := range hosts {
-			if k.At(h).Now() {
+		for _, h := range f.Left {
+			if f.at(k.Wanted, h).Now() {
 				taking[i]++
 			}
 		}
@@ -112,17 +134,21 @@ func scarcest(mix []Kind, hosts []Host) []int {
 	return order
 }
 
+// MostToGo bounds ToGo, and with it the work, which is that many times the machines of the host.
+const MostToGo = 32
+
 // ToGo are machines of a host without which it would take what is wanted: the fewest where one class is short, else a
-// few of which none can be left out; nil: it would not without any of them, or something else keeps it.
+// few of which none can be left out; nil: it would not without all of them, or not without MostToGo of them, or something
+// else keeps it.
 func ToGo(w Wanted, h Host, there []*compute.Instance) []*compute.Instance {
-	if w.At(h) != Full {
+	if w.At(h) != Full || !takesWithout(w, h, there) {
 		return nil
 	}
 	var gone []*compute.Instance
 	for rest := slices.Clone(there); !takesWithout(w, h, gone); {
 		short := shortWithout(w, h, gone)
 		at := bestToGo(rest, short)
-		if at < 0 {
+		if at < 0 || len(gone) == MostToGo {
 			return nil
 		}
 		gone = append(gone, rest[at])
@@ -155,9 +181,9 @@ func bestToGo(there []*compute.Instance, short compute.Resources) int {
 
 // emptier is what is free on a host, and in one piece, without some of its machines: each of them was in one piece.
 func emptier(h Host, gone []*compute.Instance) (free, largest compute.Resources) {
-	free, largest = h.Beacon.Free.Clone(), h.Beacon.Largest.Clone()
+	free, largest = h.Beacon.Free.Plus(nil), h.Beacon.Largest.Clone()
 	for _, m := range gone {
-		free = free.Plus(m.Resources)
+		free.Add(m.Resources)
 		for c := range largest {
 			largest[c] = max(largest[c], m.Resources[c])
 		}

@@ -159,6 +159,41 @@ func TestWhatIsSaidToFitFits(t *testing.T) {
 	})
 }
 
+// TestFillJudgesEachHostAFewTimes: the work grows with kinds times hosts, and no faster.
+func TestFillJudgesEachHostAFewTimes(t *testing.T) {
+	const kinds, hosts = 64, 1000
+	var mix, ahead []Kind
+	for i := range kinds {
+		mix, ahead = append(mix, kind(1, int64(i%7+1))), append(ahead, kind(1, int64(i%5+1)))
+	}
+	var all []Host
+	for i := range hosts {
+		all = append(all, host(fmt.Sprintf("h%04d", (i*7)%hosts), int64(i%3))) // few have room
+	}
+	judged := 0
+	fill(func(w Wanted, h Host) Standing { judged++; return w.At(h) }, ahead, mix, all)
+	if most := (3*kinds + kinds) * hosts; judged > most {
+		t.Errorf("hosts are judged %d times, %d at most", judged, most)
+	}
+}
+
+// TestToGoIsBounded: what would take more machines to go than anybody counts is not searched for.
+func TestToGoIsBounded(t *testing.T) {
+	const machines = 2000
+	h := Host{Beacon: &compute.Beacon{
+		Host: "h1", Free: compute.Resources{}, Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: machines}},
+	}}
+	var there []*compute.Instance
+	for i := range machines {
+		there = append(there, machine(i, compute.Resources{compute.VCPU: 1}))
+	}
+	for processors, want := range map[int64]int{1: 1, MostToGo: MostToGo, MostToGo + 1: 0, machines: 0} {
+		if got := ToGo(Wanted{Resources: compute.Resources{compute.VCPU: processors}}, h, there); len(got) != want {
+			t.Errorf("for %d: %d go, want %d", processors, len(got), want)
+		}
+	}
+}
+
 func machine(n int, r compute.Resources) *compute.Instance {
 	return &compute.Instance{ID: compute.InstanceID(fmt.Sprintf("%04d", n)), Resources: r}
 }

@@ -15,11 +15,11 @@ type Pool struct {
 }
 
 // PoolOf is the pool of the hosts that could have, when empty, what a choice wants by itself. asked are the kinds whose
-// machines are counted, and all those that may use what is free.
-func PoolOf(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
+// machines are counted, and unusable is what Unusable says of the hosts.
+func PoolOf(choice Wanted, asked []Wanted, hosts []Host, unusable []compute.Resources) Pool {
 	out := Pool{Spare: compute.Resources{}, Unusable: compute.Resources{}, Kinds: make([]Capacity, len(asked)), Largest: -1}
 	whole := compute.Resources{}
-	for _, h := range hosts {
+	for at, h := range hosts {
 		s := choice.At(h)
 		if s.Never() {
 			continue
@@ -32,7 +32,7 @@ func PoolOf(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
 		if s.Now() || s == Full {
 			out.Taking++
 			out.Spare.Add(h.Beacon.Free)
-			out.Unusable.Add(unusable(all, h))
+			out.Unusable.Add(unusable[at])
 		}
 	}
 	for i, w := range asked {
@@ -43,7 +43,16 @@ func PoolOf(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
 	return out
 }
 
-// unusable is what stays free of each class on a host, whichever one kind is begun there as often as it fits.
+// Unusable is what stays free of each class on each host, whichever one of all kinds is begun there as often as it fits.
+// It is the same for every pool that the hosts are in, so it is worked out once.
+func Unusable(all []Wanted, hosts []Host) []compute.Resources {
+	out := make([]compute.Resources, len(hosts))
+	for i, h := range hosts {
+		out[i] = unusable(all, h)
+	}
+	return out
+}
+
 func unusable(all []Wanted, h Host) compute.Resources {
 	out := h.Beacon.Free.Clone()
 	for _, w := range all {

@@ -12,6 +12,10 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+func pool(choice Wanted, asked, all []Wanted, hosts []Host) Pool {
+	return PoolOf(choice, asked, hosts, Unusable(all, hosts))
+}
+
 // TestPoolOfAValue: hosts that do for it count, and of those that take work what no kind can use.
 func TestPoolOfAValue(t *testing.T) {
 	a := traits("CUSTOM_ZONE_A")
@@ -21,7 +25,7 @@ func TestPoolOfAValue(t *testing.T) {
 	}
 	small := Wanted{Resources: compute.Resources{compute.VCPU: 2}}
 	large := Wanted{Resources: compute.Resources{compute.VCPU: 5, compute.MemoryMB: 2048}}
-	got := PoolOf(Wanted{Required: []compute.Trait{"CUSTOM_ZONE_A"}}, []Wanted{small, large}, []Wanted{small, large}, hosts)
+	got := pool(Wanted{Required: []compute.Trait{"CUSTOM_ZONE_A"}}, []Wanted{small, large}, []Wanted{small, large}, hosts)
 	want := Pool{
 		Hosts: 5, Taking: 3, Largest: 1, Kinds: got.Kinds,
 		Spare:    compute.Resources{compute.VCPU: 12, compute.MemoryMB: 12 * 2048},
@@ -35,10 +39,10 @@ func TestPoolOfAValue(t *testing.T) {
 	}
 	card := compute.Resources{"CUSTOM_GPU": 1}
 	hosts[1].Beacon.Inventory.Totals = hosts[1].Beacon.Inventory.Totals.Plus(card) // which is taken
-	if cards := PoolOf(Wanted{Resources: card}, nil, nil, hosts); cards.Hosts != 1 || cards.Taking != 1 || cards.Spare[compute.VCPU] != 3 {
+	if cards := pool(Wanted{Resources: card}, nil, nil, hosts); cards.Hosts != 1 || cards.Taking != 1 || cards.Spare[compute.VCPU] != 3 {
 		t.Errorf("of the host with a card: %+v", cards)
 	}
-	if none := PoolOf(Wanted{}, []Wanted{small}, nil, nil); none.Hosts != 0 || none.Largest != -1 {
+	if none := pool(Wanted{}, []Wanted{small}, nil, nil); none.Hosts != 0 || none.Largest != -1 {
 		t.Errorf("%+v", none)
 	}
 }
@@ -57,10 +61,10 @@ func TestPoolsAreTheirHosts(t *testing.T) {
 			w.Host, w.Avoid = "", nil
 			kinds = append(kinds, w)
 		}
-		whole := PoolOf(Wanted{}, kinds, kinds, hosts)
+		whole := pool(Wanted{}, kinds, kinds, hosts)
 		room, free, stays := make([]int64, len(kinds)), compute.Resources{}, compute.Resources{}
 		for _, h := range hosts {
-			one := PoolOf(Wanted{}, kinds, kinds, []Host{h})
+			one := pool(Wanted{}, kinds, kinds, []Host{h})
 			fits := false
 			for i, c := range one.Kinds {
 				room[i] += c.Room

@@ -71,7 +71,7 @@ type Placement struct {
 	Refused      *Reason            `json:"refused,omitempty" doc:"The quota that keeps out some of them, if nothing else were asked for."`
 	Place        *Place             `json:"place,omitempty" doc:"Where in its queue the first would wait; absent if it is for one host."`
 	Hosts        Standings          `json:"hosts" doc:"What every host is to it before any of them is there, by what hosts said last."`
-	ToGo         *ToGo              `json:"to_go,omitempty" doc:"If not all fit: without which machines one more would, on the host that lacks least. Absent if none would help."`
+	ToGo         *ToGo              `json:"to_go,omitempty" doc:"If not all fit: without which machines one more would, on the host that lacks least. Absent if none would help, or more than 32 had to go."`
 	YouCan       []string           `json:"you_can" nullable:"false" doc:"What its project can do so that it starts."`
 	OperatorsCan []string           `json:"operators_can,omitempty" nullable:"false" doc:"What operators can do; shown to them alone."`
 }
