@@ -53,7 +53,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 			return nil, err
 		}
 		defer done()
-		k, ok, err := s.findExisting(ctx, at)
+		k, ok, err := s.findExisting(at, func() error { return s.catchUp(ctx) })
 		switch {
 		case err != nil:
 			return nil, err

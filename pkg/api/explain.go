@@ -197,7 +197,7 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 		}
 		boot.With[compute.AxisName(axis)] = compute.AxisValue(value)
 	}
-	k, err := s.readKind(ctx, "explain-boot", &bootInput{Body: boot}, 1)
+	k, err := s.readKind(ctx, "explain-boot", &bootInput{Body: boot}, 1, func() error { return s.catchUp(ctx) })
 	if err != nil {
 		return nil, err
 	}

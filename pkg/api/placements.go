@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -56,9 +57,10 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		return nil, err
 	}
 	var kinds []kind
+	catchUp := sync.OnceValue(func() error { return s.catchUp(ctx) }) // for all ids
 	for i, a := range asked {
 		boot := &bootInput{Project: in.Project, Body: a.Boot, keys: in.keys}
-		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1))
+		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1), catchUp)
 		if err == nil && i > 0 && k.asks.Project != kinds[0].asks.Project {
 			err = compute.Invalid("project", string(k.asks.Project), "ask for one project at a time")
 		}
@@ -124,7 +126,9 @@ type kind struct {
 }
 
 // readKind reads a boot that somebody asks about, and refuses it for what it would be refused for.
-func (s *Server) readKind(ctx context.Context, op string, in *bootInput, count int64) (kind, error) {
+func (s *Server) readKind(
+	ctx context.Context, op string, in *bootInput, count int64, catchUp func() error,
+) (kind, error) {
 	req, err := s.request(in)
 	if err != nil {
 		return kind{}, err
@@ -137,7 +141,7 @@ func (s *Server) readKind(ctx context.Context, op string, in *bootInput, count i
 	}
 	at := instanceKey{req.Project, req.Instance}
 	if in.own() {
-		k, found, err := s.findExisting(ctx, at)
+		k, found, err := s.findExisting(at, catchUp)
 		if err == nil && found {
 			err = s.checkRepeat(k, req, in)
 		}

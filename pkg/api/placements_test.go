@@ -162,6 +162,20 @@ func TestPlacementsOfWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestPlacementsCatchUpOnce: however many ids a question names, the node waits once for what other nodes accepted.
+func TestPlacementsCatchUpOnce(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	caught := 0
+	n.mu.Lock()
+	n.sync = func() error { caught++; return nil }
+	n.mu.Unlock()
+	n.places(fmt.Sprintf(`{"mix":[{"flavor":"m1.small","id":%q},{"flavor":"m1.small","id":%q},{"flavor":"m1.small","id":%q}]}`, id1, id2, id3))
+	if caught != 1 {
+		t.Errorf("it catches up %d times", caught)
+	}
+}
+
 // TestPlacementsSayWhatWouldHaveToGo: operators see which machines, and a project how many and how much. What one host
 // alone has is nobody's business but theirs.
 func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {

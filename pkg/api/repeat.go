@@ -73,11 +73,11 @@ func (in *bootInput) keyedID(p compute.Project) (compute.InstanceID, error) {
 // findExisting finds the instance that a caller's own id belongs to, on whatever
 // node it was accepted. What other nodes accepted is read first, so that the
 // second of two requests is told when it differs from the first.
-func (s *Server) findExisting(ctx context.Context, at instanceKey) (entry, bool, error) {
+func (s *Server) findExisting(at instanceKey, catchUp func() error) (entry, bool, error) {
 	if k, ok := s.views.instances.get(at); ok {
 		return k, true, nil
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := catchUp(); err != nil {
 		return entry{}, false, err
 	}
 	if err := s.views.instances.checkReadable(at); err != nil {
