@@ -61,8 +61,8 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 	for i, a := range asked {
 		boot := &bootInput{Project: in.Project, Body: a.Boot, keys: in.keys}
 		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1), catchUp)
-		if err == nil && i > 0 && k.asks.Project != kinds[0].asks.Project {
-			err = compute.Invalid("project", string(k.asks.Project), "ask for one project at a time")
+		if err == nil {
+			err = checkBeside(asked[:i], kinds, a, k)
 		}
 		if err != nil && len(in.Body.Mix) > 0 {
 			err = inMix(err, i)
@@ -77,6 +77,17 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		return nil, err
 	}
 	return &placementsOutput{Body: out}, nil
+}
+
+// checkBeside refuses a kind that cannot be in one mix with those before it.
+func checkBeside(before []rest.MixKind, kinds []kind, a rest.MixKind, k kind) error {
+	if len(kinds) > 0 && k.asks.Project != kinds[0].asks.Project {
+		return compute.Invalid("project", string(k.asks.Project), "ask for one project at a time")
+	}
+	if at := slices.IndexFunc(before, func(b rest.MixKind) bool { return a.ID != "" && b.ID == a.ID }); at >= 0 {
+		return compute.Invalid("id", string(a.ID), fmt.Sprintf("an id names one machine, and mix[%d] has it already: give it once", at))
+	}
+	return nil
 }
 
 // asked are the kinds that are asked about, which are not more than may be.

@@ -114,14 +114,15 @@ func TestPlacementsRefuseAsBoots(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{"flavor":"m1.small","mix":[{"flavor":"m1.small"}]}`:                               "mix",
-		`{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small","project":"p"}]}`:               "mix[1].project",
-		`{"mix":[{"flavor":"m1.small","count":-1}]}`:                                        "mix[0].count",
-		`{"flavor":"m1.small","count":10001}`:                                               "count",
-		`{"flavor":"m1.small","count":2,"id":"33333333-3333-4333-8333-333333333333"}`:       "count",
-		`{"mix":[{"flavor":"m1.small","count":9000},{"flavor":"m1.small","count":9000}]}`:   "mix[1].count",
-		`{"mix":[{"flavor":"m1.small","mix":[]}]}`:                                          "mix[0].mix",
-		`{"mix":[{"flavor":"m1.small","count":9223372036854775807},{"flavor":"m1.small"}]}`: "mix[0].count",
+		`{"flavor":"m1.small","mix":[{"flavor":"m1.small"}]}`:                                                         "mix",
+		`{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small","project":"p"}]}`:                                         "mix[1].project",
+		`{"mix":[{"flavor":"m1.small","count":-1}]}`:                                                                  "mix[0].count",
+		`{"flavor":"m1.small","count":10001}`:                                                                         "count",
+		`{"mix":[{"flavor":"m1.small","id":"` + string(id3) + `"},{"flavor":"m1.small","id":"` + string(id3) + `"}]}`: "mix[1].id",
+		`{"flavor":"m1.small","count":2,"id":"33333333-3333-4333-8333-333333333333"}`:                                 "count",
+		`{"mix":[{"flavor":"m1.small","count":9000},{"flavor":"m1.small","count":9000}]}`:                             "mix[1].count",
+		`{"mix":[{"flavor":"m1.small","mix":[]}]}`:                                                                    "mix[0].mix",
+		`{"mix":[{"flavor":"m1.small","count":9223372036854775807},{"flavor":"m1.small"}]}`:                           "mix[0].count",
 	} {
 		a := n.do("POST", "/v1/placements", body)
 		if p := into[rest.Problem](a, a.status); a.status != 422 || p.Field != field || p.Remedy == "" {
