@@ -98,7 +98,7 @@ func setUp(e *testscript.Env, signIn bool) error {
 		},
 	)
 	c := api.Config{
-		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Heard: f, Catalog: cell.Offers{Service: f.catalog},
+		Topics: f.topics, Partitions: 4, InstancesID: "9f3c21ab", Publisher: f, Syncer: f, Heard: f, Catalog: cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
 	}
 	if signIn {

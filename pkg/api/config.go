@@ -109,8 +109,10 @@ type Catalog interface {
 type Config struct {
 	Topics     wire.Topics
 	Partitions int32 // of requests, reports and instances
-	Publisher  Publisher
-	Syncer     Syncer
+	// InstancesID is the id of the topic instances, which the ids of events name; empty: they name no log.
+	InstancesID compute.TopicID
+	Publisher   Publisher
+	Syncer      Syncer
 	// Decided is up to where conductors have dealt with requests, by partition, and what came of it is written; nil:
 	// requests that they refuse are shown as accepted for ever.
 	Decided func(ctx context.Context) (map[int32]int64, error)

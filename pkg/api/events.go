@@ -128,7 +128,7 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 	}
 	if in.LastEventID != "" {
 		var err error
-		if w.From, err = events.ParsePositions(in.LastEventID); err != nil {
+		if w.From, err = events.ParseID(in.LastEventID); err != nil {
 			return w, err
 		}
 		if s.events.Ahead(w.From) { // another node has read more

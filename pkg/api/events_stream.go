@@ -94,7 +94,7 @@ func (t *stream) listen(present bool) (err error) {
 	if !present {
 		return begin()
 	}
-	t.wish.From, t.wish.Since = nil, time.Time{}
+	t.wish.From, t.wish.Since = events.ID{}, time.Time{}
 	t.present, err = t.server.views.instances.present(t.wish.Wanted, begin)
 	return err
 }
@@ -157,10 +157,10 @@ func (t *stream) some() (more bool, why string, err error) {
 		case events.Slow:
 			return false, "slow", nil
 		case events.Gap:
-			err = t.gap("forgotten", "changes before this may be missing: this node does not have them any more")
+			err = t.gap("forgotten", "changes before this may be missing: this node does not have them")
 		case events.Foreign:
 			err = t.gap("another-log",
-				"the Last-Event-ID is behind the end of the log: it is of another one, or of another cell")
+				"the Last-Event-ID is none of this log: it is of another cell, or of one that was made anew")
 		case events.Change:
 			name := rest.EventChange
 			if i.Event.Removed {

@@ -306,6 +306,22 @@ func TestEventsOfACompactedLog(t *testing.T) {
 		n.Instances(l.recs, true)
 		n.hear(n.serve(), "", fmt.Sprintf("%d:10", at)).hears("gap another-log")
 	})
+	t.Run("an id of a log that was made anew", func(t *testing.T) {
+		last := ""
+		for _, topic := range []compute.TopicID{"9f3c21ab00", "11112222ff"} {
+			n := nodeThat(t, func(c *Config) { c.InstancesID = topic }).read()
+			n.Instances(l.recs[:8], true)
+			h := n.hear(n.serve(), "", last)
+			if last != "" {
+				h.hears("gap another-log") // though there is as much in it
+			}
+			n.Instances(l.recs[8:], true)
+			h.hears("change new starting active h1")
+			if last = h.last; last != fmt.Sprintf("%d:9@%s", at, topic[:8]) {
+				t.Errorf("the id is %s", last)
+			}
+		}
+	})
 }
 
 func TestEventsAreForTheProjectsOwn(t *testing.T) {

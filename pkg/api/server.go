@@ -51,7 +51,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	told := events.NewLog(c.Events, c.Partitions)
+	told := events.NewLog(events.NameOf(c.InstancesID), c.Events, c.Partitions)
 	s := &Server{
 		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told, syncs: newSharedSync(c.Syncer),
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),

@@ -67,6 +67,10 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	if err != nil {
 		return nil, err
 	}
+	id, err := admin.TopicID(ctx, topics.Instances())
+	if err != nil {
+		return nil, err
+	}
 	var trail audit.Source
 	if o.Audit {
 		trail = auditTrail{admin, topics.Audit()}
@@ -99,7 +103,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		Work:    func(q compute.QueueName) int { return server.Work(q) },
 	})
 	server, err = api.New(api.Config{
-		Topics: topics, Partitions: c.Partitions, Publisher: writer,
+		Topics: topics, Partitions: c.Partitions, InstancesID: id, Publisher: writer,
 		Syncer: syncers{requests, instances}, Decided: func(ctx context.Context) (map[int32]int64, error) {
 			return admin.Committed(ctx, topics.ConductorGroup(), topics.Requests())
 		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics, Tracer: c.Tracer,

@@ -7,7 +7,7 @@
 // events that it takes at a time. What a listener is told is exactly what it wants, each change once,
 // those of a partition in the order of the log; or it is told that there may be a gap, and where it goes on.
 //
-// A place is a position in each partition that the listener follows (Positions), so any node can go on where another
+// A place is a position in each partition that the listener follows (ID), so any node can go on where another
 // one stopped: docs/decisions/0056 says why.
 //
 // Nothing here reads a clock or waits.

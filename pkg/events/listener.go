@@ -22,7 +22,7 @@ const (
 	Nothing Kind = iota // for now: Wait
 	Change              // Item.Event
 	Gap                 // some changes before Listener.At may not have been told: they are forgotten
-	Foreign             // likewise: the position to begin at is none of this log
+	Foreign             // likewise: the id to begin at is of another log, or past the end of this one
 	Slow                // likewise, because the listener was too slow. It is over
 	Stopped             // this node stops. It is over, and nothing is missing up to Listener.At
 )
@@ -114,10 +114,10 @@ func (l *Listener) lift() {
 }
 
 // At is where it goes on: the id of what it was told last.
-func (l *Listener) At() Positions {
-	out := make(Positions, len(l.follow))
+func (l *Listener) At() ID {
+	out := ID{l.log.name, make(Positions, len(l.follow))}
 	for _, p := range l.follow {
-		out[p] = l.at[p]
+		out.Positions[p] = l.at[p]
 	}
 	return out
 }

@@ -27,6 +27,7 @@ type Bounds struct {
 //
 // The floor rises when an event has to make room, and to each record before which something is missing.
 type Log struct {
+	name   string // in ids
 	bounds Bounds
 
 	mu      sync.RWMutex
@@ -47,9 +48,9 @@ type part struct {
 	head  int64     // behind the last record
 }
 
-// NewLog is an empty log of so many partitions.
-func NewLog(b Bounds, partitions int32) *Log {
-	return &Log{bounds: b, parts: make([]part, partitions), news: make(chan struct{}), open: map[string]int{}}
+// NewLog is an empty log of so many partitions. The name is that of what it is read from (NameOf).
+func NewLog(name string, b Bounds, partitions int32) *Log {
+	return &Log{name: name, bounds: b, parts: make([]part, partitions), news: make(chan struct{}), open: map[string]int{}}
 }
 
 // Take appends what records say.
@@ -115,11 +116,15 @@ func (l *Log) Listeners() int {
 	return l.count
 }
 
-// Ahead says whether a position is behind all that was read here: this node has to catch up, or it is of another log.
-func (l *Log) Ahead(from Positions) bool {
+// Ahead says whether an id is past all that was read here, though it names this log: this node has to catch up, or the
+// log has lost its end.
+func (l *Log) Ahead(from ID) bool {
+	if from.Log != l.name {
+		return false
+	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for p, offset := range from {
+	for p, offset := range from.Positions {
 		if p >= 0 && int(p) < len(l.parts) && offset > l.parts[p].head {
 			return true
 		}
@@ -131,7 +136,7 @@ func (l *Log) Ahead(from Positions) bool {
 type Wish struct {
 	Wanted     Wanted
 	Partitions []int32 // in which that is; nil: all
-	From       Positions
+	From       ID
 	Since      time.Time // without From: all that is known since then; zero: what comes from now on
 	Caller     string    // empty: it is not bounded by itself
 }
@@ -188,14 +193,17 @@ func tooMany(message string, most int) error {
 func (l *Log) place(out *Listener, w Wish) error {
 	for _, p := range out.follow {
 		part := l.parts[p]
-		from, given := w.From[p]
+		from, given := w.From.Positions[p]
 		switch {
-		case w.From == nil && w.Since.IsZero():
+		case w.From.Positions != nil && w.From.Log != l.name:
+			out.at[p], out.foreign = part.head, true
+			continue
+		case w.From.Positions == nil && w.Since.IsZero():
 			out.at[p], out.began = part.head, true
 			continue
-		case w.From == nil && part.lost.Before(w.Since):
+		case w.From.Positions == nil && part.lost.Before(w.Since):
 			out.at[p] = part.floor // what is missing is older
-		case w.From == nil:
+		case w.From.Positions == nil:
 			out.at[p] = 0
 		case !given:
 			return compute.Invalid("Last-Event-ID", shortened(w.From.String()),

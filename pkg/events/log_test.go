@@ -61,11 +61,11 @@ func want(t *testing.T, l *Listener, want ...string) {
 }
 
 func TestAListenerHearsWhatComes(t *testing.T) {
-	l := NewLog(roomy, 2)
+	l := NewLog("", roomy, 2)
 	l.Take([]Entry{entry(0, 0, 0), entry(1, 5, 1)})
-	now, all := listen(t, l, Wish{}), listen(t, l, Wish{From: Positions{0: 0, 1: 0}})
+	now, all := listen(t, l, Wish{}), listen(t, l, Wish{From: ID{Positions: Positions{0: 0, 1: 0}}})
 	recent := listen(t, l, Wish{Since: noon.Add(3 * time.Second)})
-	one := listen(t, l, Wish{From: Positions{1: 5, 7: 1}, Partitions: []int32{1}, Wanted: Wanted{Project: "p1"}})
+	one := listen(t, l, Wish{From: ID{Positions: Positions{1: 5, 7: 1}}, Partitions: []int32{1}, Wanted: Wanted{Project: "p1"}})
 	want(t, now)
 	l.Take([]Entry{entry(0, 3, 2)})
 	<-now.Wait()
@@ -85,9 +85,9 @@ func TestAListenerHearsWhatComes(t *testing.T) {
 }
 
 func TestGapsAreTold(t *testing.T) {
-	l := NewLog(Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 2)
+	l := NewLog("", Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 2)
 	begin := Positions{0: 0, 1: 0}
-	slow, other := listen(t, l, Wish{From: begin}), listen(t, l, Wish{From: begin, Partitions: []int32{1}})
+	slow, other := listen(t, l, Wish{From: ID{Positions: begin}}), listen(t, l, Wish{From: ID{Positions: begin}, Partitions: []int32{1}})
 	l.Take([]Entry{entry(0, 0, 0)})
 	want(t, slow, "0:0")
 	want(t, other)
@@ -103,11 +103,11 @@ func TestGapsAreTold(t *testing.T) {
 	missing.Missing = true
 	l.Take([]Entry{missing, {Place: Place{1, 4, noon}}})
 	want(t, live, "gap to 0:9,1:5", "0:9")
-	want(t, listen(t, l, Wish{From: Positions{0: 99, 1: 5}}), "foreign, to 0:10,1:5")
-	if l.Ahead(Positions{0: 10, 1: 5, 7: 9}) || !l.Ahead(Positions{0: 11, 1: 5}) {
+	want(t, listen(t, l, Wish{From: ID{Positions: Positions{0: 99, 1: 5}}}), "foreign, to 0:10,1:5")
+	if l.Ahead(ID{Positions: Positions{0: 10, 1: 5, 7: 9}}) || !l.Ahead(ID{Positions: Positions{0: 11, 1: 5}}) {
 		t.Error("what is ahead")
 	}
-	if _, err := l.Listen(Wish{From: Positions{0: 1}}); compute.KindOf(err) != compute.KindInvalid {
+	if _, err := l.Listen(Wish{From: ID{Positions: Positions{0: 1}}}); compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("goes on without a position in partition 1: %v", err)
 	}
 }
@@ -115,15 +115,36 @@ func TestGapsAreTold(t *testing.T) {
 // A listener that begins with what comes is too slow as soon as something of that is forgotten, though it has taken
 // nothing yet: were it told of a gap, it would get the present anew, and be as slow with that, again and again.
 func TestSlowFromTheBeginning(t *testing.T) {
-	l := NewLog(Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 1)
+	l := NewLog("", Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 1)
 	late := listen(t, l, Wish{})
 	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 0), entry(0, 2, 0)})
 	want(t, late, "slow at 0:0")
 	want(t, listen(t, l, Wish{From: late.At()}), "gap to 0:1", "0:1", "0:2")
 }
 
+// Offsets of another log are none of this one, whatever they are: a listener that comes with them is told so.
+func TestAnIDOfAnotherLog(t *testing.T) {
+	before, l := NewLog("old", roomy, 2), NewLog("new", roomy, 1)
+	before.Take([]Entry{entry(0, 0, 0), entry(1, 0, 0)})
+	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 1), entry(0, 2, 2)})
+	begin := listen(t, before, Wish{From: ID{"old", Positions{0: 0, 1: 0}}})
+	want(t, begin, "0:0", "1:0")
+	from, err := ParseID(begin.At().String())
+	if err != nil || from.String() != "0:1,1:1@old" || l.Ahead(from) {
+		t.Fatalf("%v %v", from, err)
+	}
+	again := listen(t, l, Wish{From: from})
+	want(t, again, "foreign, to 0:3@new")
+	l.Take([]Entry{entry(0, 3, 3)})
+	want(t, again, "0:3")
+	for _, id := range []ID{{"", Positions{0: 1}}, {"old", Positions{0: 9}}, {"new", Positions{0: 9}}} {
+		want(t, listen(t, l, Wish{From: id}), "foreign, to 0:4@new")
+	}
+	want(t, listen(t, l, Wish{From: ID{"new", Positions{0: 3}}}), "0:3")
+}
+
 func TestListenersAreBounded(t *testing.T) {
-	l := NewLog(Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
+	l := NewLog("", Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
 	a := listen(t, l, Wish{Caller: "a"})
 	listen(t, l, Wish{Caller: "a"})
 	if _, err := l.Listen(Wish{Caller: "a"}); compute.KindOf(err) != compute.KindUnavailable {
@@ -169,9 +190,9 @@ func TestResume(t *testing.T) {
 		for range 2 {
 			kept := rapid.SampledFrom([]int{1, 5, 200}).Draw(t, "kept")
 			b := Bounds{Kept: kept, Listeners: 1, OfCaller: 1}
-			nodes = append(nodes, &node{NewLog(b, partitions), make([]int64, partitions)})
+			nodes = append(nodes, &node{NewLog("", b, partitions), make([]int64, partitions)})
 		}
-		w := Wish{From: Positions{0: 0, 1: 0, 2: 0}}
+		w := Wish{From: ID{Positions: Positions{0: 0, 1: 0, 2: 0}}}
 		if rapid.Bool().Draw(t, "of an instance") {
 			w.Wanted.Instance = "1"
 		}
@@ -191,7 +212,7 @@ func TestResume(t *testing.T) {
 					}
 					last[i.Event.Partition] = i.Event.Offset
 				case Gap:
-					for p, to := range l.At() {
+					for p, to := range l.At().Positions {
 						gaps[p] = to
 					}
 				case Slow:
@@ -223,7 +244,7 @@ func TestResume(t *testing.T) {
 				}
 				ok = hear(l, rapid.IntRange(0, 10).Draw(t, "hears"))
 			}
-			from, err := ParsePositions(l.At().String())
+			from, err := ParseID(l.At().String())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +281,7 @@ func TestResume(t *testing.T) {
 // A thousand listen, some of which are slow: no other one loses an event, and whoever appends waits for nobody.
 func TestSlowListenersHoldNobodyUp(t *testing.T) {
 	const listeners, changes, kept = 1000, 3000, 256
-	l := NewLog(Bounds{Kept: kept, Listeners: listeners, OfCaller: listeners}, 4)
+	l := NewLog("", Bounds{Kept: kept, Listeners: listeners, OfCaller: listeners}, 4)
 	var all sync.WaitGroup
 	told := make(chan struct{}, listeners) // one for each that has kept up with the newest burst
 	cut := make(chan string, listeners)

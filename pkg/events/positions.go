@@ -11,8 +11,36 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Positions are where a listener goes on: the offset of the next record, by partition. As text they are the id of an
-// event: "3:1843", or "0:12,1:44" where a listener follows several partitions.
+// ID is the id of an event: where a listener goes on, and in which log. As text it is "3:1843@9f3c21ab", or
+// "0:12,1:44@9f3c21ab" where a listener follows several partitions. Offsets of one log say nothing of another one, as
+// that of a cell that was made anew: so an id names its own.
+type ID struct {
+	Log string // NameOf its topic; empty where logs have no names
+	Positions
+}
+
+// NameOf is what ids call the log that is a topic.
+func NameOf(topic compute.TopicID) string {
+	const most = 8
+	return string(topic[:min(len(topic), most)])
+}
+
+// String is the text.
+func (id ID) String() string {
+	if id.Log == "" {
+		return id.Positions.String()
+	}
+	return id.Positions.String() + "@" + id.Log
+}
+
+// ParseID reads what String wrote.
+func ParseID(text string) (ID, error) {
+	positions, log, _ := strings.Cut(text, "@")
+	p, err := ParsePositions(positions)
+	return ID{log, p}, err
+}
+
+// Positions are the offset of the next record, by partition. As text they are "3:1843", or "0:12,1:44".
 type Positions map[int32]int64
 
 // mostPositions bounds what is read of a text.

@@ -128,6 +128,11 @@ func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {
 		if n, err := a.Partitions(brokertest.Patient(t), cfg.Topics.Instances()); n != 3 || err != nil {
 			t.Errorf("instances has %d partitions, requests 3 (%v)", n, err)
 		}
+		ids, err := a.TopicIDs(brokertest.Patient(t), cfg.Topics.Instances())
+		id, again := a.TopicID(brokertest.Patient(t), cfg.Topics.Instances())
+		if err != nil || again != nil || len(id) != 32 || id != ids[cfg.Topics.Instances()] {
+			t.Errorf("the id of instances is %q, of %v (%v, %v)", id, ids, err, again)
+		}
 	})
 }
 

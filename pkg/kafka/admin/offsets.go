@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
@@ -75,4 +76,20 @@ func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
 		return 0, a.cfg.Classify(op, last, describes(topic))
 	}
 	return n, nil
+}
+
+// TopicID asks for the id of a topic, which one of the same name that is made anew does not have. It tries again until
+// it is answered or ctx ends, also where nobody has heard of the topic: it may be new.
+func (a *Admin) TopicID(ctx context.Context, topic string) (compute.TopicID, error) {
+	log := a.cfg.Log.With(zap.String("topic", topic))
+	id, err := retry.Do(ctx, log, "waiting for the id of a topic", nil, func() (compute.TopicID, error) {
+		ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
+		defer cancel()
+		topics, err := a.kadm.ListTopics(ctx, topic)
+		if err == nil {
+			err = topics[topic].Err
+		}
+		return topicID(topics[topic].ID), err
+	})
+	return id, a.cfg.Classify("ask for the id of a topic", err, describes(topic))
 }

@@ -20,7 +20,7 @@ const (
 
 // Event is one change of an instance.
 type Event struct {
-	ID       string             `json:"id,omitempty" doc:"The position in the log behind the change: the Last-Event-ID to go on with, at any node. Absent of what is present." example:"3:1843"`
+	ID       string             `json:"id,omitempty" doc:"The position in the log behind the change: the Last-Event-ID to go on with, at any node. Absent of what is present." example:"3:1843@9f3c21ab"`
 	At       time.Time          `json:"at" doc:"When the record was written, by the log."`
 	Project  compute.Project    `json:"project"`
 	Instance compute.InstanceID `json:"instance"`
@@ -44,14 +44,14 @@ type Event struct {
 
 // EventsGap says that there may have been changes which were not told.
 type EventsGap struct {
-	ID      string `json:"id" doc:"The position from which on all is told." example:"3:1900"`
-	Why     string `json:"why,omitempty" enum:"forgotten,another-log" doc:"forgotten: this node does not have them any more, or never read them. another-log: the Last-Event-ID is behind the end of the log."`
+	ID      string `json:"id" doc:"The position from which on all is told." example:"3:1900@9f3c21ab"`
+	Why     string `json:"why,omitempty" enum:"forgotten,another-log" doc:"forgotten: this node does not have them any more, or never read them. another-log: the Last-Event-ID is of another cell, or of one that was made anew."`
 	Message string `json:"message,omitempty"`
 }
 
 // EventsEnd says why a stream ends.
 type EventsEnd struct {
-	ID      string `json:"id,omitempty" doc:"The Last-Event-ID to go on with; absent where the present was not told to its end." example:"3:1900"`
+	ID      string `json:"id,omitempty" doc:"The Last-Event-ID to go on with; absent where the present was not told to its end." example:"3:1900@9f3c21ab"`
 	Why     string `json:"why" enum:"caught-up,slow,stopping,signed-out" doc:"caught-up: follow=false, and all was told. slow: you did not keep up, and what comes behind id is forgotten at this node. stopping: the node stops; others go on. signed-out: what you signed in with does not count any more."`
 	Message string `json:"message"`
 }
