@@ -107,7 +107,7 @@ var arrows = map[string][]string{
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
 		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse", "pkg/tracing",
-		"pkg/rejected",
+		"pkg/rejected", "pkg/tlsfiles",
 	},
 	"pkg/events":           {"pkg/compute"},
 	"pkg/ui":               {},

@@ -12,9 +12,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/sse"
+	"github.com/berth-project/berth/pkg/tlsfiles"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -40,7 +42,7 @@ func endsBecause(why string) string {
 	case "stopping":
 		return "this node stops: go on with id at another one"
 	}
-	return "what you signed in with does not count any more"
+	return "what you signed in with does not count any more, or is to be shown anew: sign in, and go on with id"
 }
 
 func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
@@ -73,8 +75,12 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 	s.metrics.listenerEnded(why)
 }
 
-// stillMay refuses a caller that has signed out since, or lost the role.
+// stillMay refuses a caller that has signed out since, or lost the role. Whether a certificate is trusted is found out
+// when a connection begins: once the authorities may be others, its caller has to begin anew.
 func (s *Server) stillMay(h huma.Context, r *http.Request) error {
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && tlsfiles.Changed(r.Context()) {
+		return auth.Unauthenticated("the certificates of this node were replaced", "connect anew")
+	}
 	caller, err := s.caller(h.Context(), r)
 	if err != nil {
 		return err

@@ -5,19 +5,24 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/auth/clientcert"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/sse"
+	"github.com/berth-project/berth/pkg/tlsfiles"
+	"github.com/berth-project/berth/pkg/tlsfiles/tlstest"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -43,6 +48,11 @@ func (n *node) serve() *httptest.Server {
 // hear begins to listen, and has heard the first block.
 func (n *node) hear(server *httptest.Server, query, last string) *hearing {
 	n.Helper()
+	return n.hearOver(&http.Transport{DisableKeepAlives: true}, server, query, last)
+}
+
+func (n *node) hearOver(over http.RoundTripper, server *httptest.Server, query, last string) *hearing {
+	n.Helper()
 	ctx, stop := context.WithCancel(n.Context())
 	req, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/events?"+query, nil)
 	if err != nil {
@@ -54,8 +64,7 @@ func (n *node) hear(server *httptest.Server, query, last string) *hearing {
 	if n.as != "" {
 		req.Header.Set("Authorization", "Bearer "+n.as)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := (&http.Client{Transport: over}).Do(req)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -361,6 +370,46 @@ func TestEventsAreForTheProjectsOwn(t *testing.T) {
 	h.hears("end signed-out")
 	n.as = n.token(auth.RoleOperator, "")
 	n.hear(server, "project=*&since=2026-01-01T00:00:00Z", "")
+}
+
+// A stream has no next answer with which its connection would end: it ends by itself once an authority is not trusted
+// any more by which its caller is known. One that is known by a token goes on.
+func TestEventsEndWithTheTrustInACertificate(t *testing.T) {
+	ours, dir := tlstest.New(t, "ours"), t.TempDir()
+	cert, key := ours.Server().Files(t, dir)
+	var seconds atomic.Int64
+	files, err := tlsfiles.Open(
+		tlsfiles.Paths{Cert: cert, Key: key, ClientCA: tlstest.Write(t, dir, "ca.pem", ours.PEM)},
+		tlsfiles.Options{Now: func() time.Time { return now.Add(time.Duration(seconds.Load()) * time.Second) }},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := lockedNode(t, func(c *Config) {
+		c.KeepOpen = time.Millisecond
+		c.SignIn = auth.Chain{clientcert.New([]clientcert.Rule{{CommonName: "ops", Cell: auth.RoleOperator}}, nil)}
+	})
+	server := httptest.NewUnstartedServer(n.Handler())
+	server.TLS, server.Config.ConnContext = files.Config(), files.Mark
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(n.StopListeners)
+	hear := func(own ...tls.Certificate) *hearing {
+		return n.hearOver(&http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: ours.Pool(), Certificates: own},
+		}, server, "project=*", "")
+	}
+	byCertificate := hear(ours.Client("ops", "").Pair(t))
+	n.as = n.token(auth.RoleOperator, "")
+	byToken := hear()
+	byCertificate.block() // it goes on while nothing changes
+	tlstest.Write(t, dir, "ca.pem", tlstest.New(t, "theirs").PEM)
+	seconds.Add(1)
+	byCertificate.hears("end signed-out")
+	var l log
+	l.write(id3, "new", compute.StateQueued)
+	n.Instances(l.recs, true)
+	byToken.hears("change new queued")
 }
 
 func TestListenersAreBoundedAndEndWithAWord(t *testing.T) {

@@ -222,10 +222,8 @@ func (f *Server) httpServer() *http.Server {
 	}
 	if files := f.options.TLS; files != nil {
 		server.TLSConfig = files.Config()
-		server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, filesKey{}, files.Changes())
-		}
-		server.Handler = endOld(files, server.Handler)
+		server.ConnContext = files.Mark
+		server.Handler = endOld(server.Handler)
 	}
 	return server
 }
@@ -237,14 +235,11 @@ func serve(server *http.Server, l net.Listener) error {
 	return server.Serve(l)
 }
 
-// filesKey is how many changes of the certificate's files a connection has seen.
-type filesKey struct{}
-
-// endOld ends a connection with its next answer once the files are others than when it began: its
-// caller may have signed in with a certificate of an authority that is not trusted any more.
-func endOld(files *tlsfiles.Files, next http.Handler) http.Handler {
+// endOld ends a connection with its next answer once the files are others than when it began. An answer that goes on for
+// long has to look for itself (tlsfiles.Changed).
+func endOld(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if seen, ok := r.Context().Value(filesKey{}).(int); ok && seen != files.Changes() {
+		if tlsfiles.Changed(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

@@ -6,8 +6,10 @@ package tlsfiles
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -113,6 +115,27 @@ func (f *Files) Changes() int {
 	defer f.mu.Unlock()
 	f.look()
 	return f.changes
+}
+
+// marked is what the context of a connection says: the files, and how many changes of them it has seen.
+type marked struct {
+	files   *Files
+	changes int
+}
+
+// markedKey is of a context.
+type markedKey struct{}
+
+// Mark notes in the context of a connection which files it began with (http.Server.ConnContext).
+func (f *Files) Mark(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, markedKey{}, marked{f, f.Changes()})
+}
+
+// Changed says whether the files are others than when the connection of a request began: its caller may have signed in
+// with a certificate of an authority that is not trusted any more. It is false where no connection was marked.
+func Changed(ctx context.Context) bool {
+	m, ok := ctx.Value(markedKey{}).(marked)
+	return ok && m.changes != m.files.Changes()
 }
 
 // Expires is when the certificate in use stops to count, and whether the files on the disk cannot

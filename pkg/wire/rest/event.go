@@ -52,6 +52,6 @@ type EventsGap struct {
 // EventsEnd says why a stream ends.
 type EventsEnd struct {
 	ID      string `json:"id,omitempty" doc:"The Last-Event-ID to go on with; absent where the present was not told to its end." example:"3:1900@9f3c21ab"`
-	Why     string `json:"why" enum:"caught-up,slow,stopping,signed-out" doc:"caught-up: follow=false, and all was told. slow: you did not keep up, and what comes behind id is forgotten at this node. stopping: the node stops; others go on. signed-out: what you signed in with does not count any more."`
+	Why     string `json:"why" enum:"caught-up,slow,stopping,signed-out" doc:"caught-up: follow=false, and all was told. slow: you did not keep up, and what comes behind id is forgotten at this node. stopping: the node stops; others go on. signed-out: what you signed in with does not count any more, or, of a client's certificate, is to be shown anew."`
 	Message string `json:"message"`
 }
