@@ -3,6 +3,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -80,5 +81,41 @@ func TestAgesAreOfTheLog(t *testing.T) {
 		says(id3, "a conductor decides about it within seconds")
 		n.has(instance(id1, "w", compute.StateActive, func(i *compute.Instance) { i.ActiveAt = start.Add(-time.Hour) }))
 		says(id1, "since 1h0m")
+	}
+}
+
+// TestEventsAreOfTheLogsTime: what is too old to be told is so by the time of the log, whatever clock this node has.
+func TestEventsAreOfTheLogsTime(t *testing.T) {
+	at := wire.Partition("default", 4)
+	for name, c := range map[string]struct {
+		ahead time.Duration // this node's clock
+		since []string      // of what it read when it began: the whole cell is of the last hour, but for what is older
+	}{
+		"right":       {0, []string{"gap forgotten", "change db queued"}},
+		"an hour off": {time.Hour, []string{"gap forgotten", "change db queued"}},
+		"of 1970":     {time.Unix(0, 0).Sub(start), []string{"gap forgotten", "change db queued"}},
+		// The log may have slept for so long: then more is forgotten than need be, and nothing in silence.
+		"a day ahead": {24 * time.Hour, []string{"gap forgotten"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := unreadNode(t)
+			n.config.Now = func() time.Time { return start.Add(c.ahead) }
+			var l log
+			l.write(id1, "web", compute.StateDeleted)
+			l.write(id2, "db", compute.StateQueued)
+			l.write(id3, "new", compute.StateQueued)
+			n.Instances([]wire.Record{ // these come first: what else there is tells the time later
+				appended(l.recs[0], start.Add(-20*time.Hour)), appended(l.recs[1], start.Add(-time.Hour)),
+			}, true)
+			n.Requests(nil, true)
+			n.Queues(nil, true)
+			n.TokenRecords(nil, true)
+			n.Hosts([]wire.Record{appended(wire.EncodeBeacon(offering("h1", 8)), start)}, true)
+			h := n.hear(n.serve(), "", fmt.Sprintf("%d:0", at))
+			h.hears(c.since...)
+			n.Instances([]wire.Record{appended(l.recs[2], start)}, true)
+			h.hears("change new queued")
+			n.hear(n.serve(), "", fmt.Sprintf("%d:2", at)).hears("change new queued")
+		})
 	}
 }

@@ -40,7 +40,7 @@ const eventsDescription = "Server-sent events: one for each change of an instanc
 // Bounds of listeners.
 const (
 	keptEvents   = 50_000
-	tellEntries  = 12 * time.Hour // before a node began: what is older may have been compacted without a trace
+	tellEntries  = 12 * time.Hour // before they are read: what is older may have been compacted without a trace
 	keepOpen     = 15 * time.Second
 	writeEvent   = 10 * time.Second // how long a listener may take nothing
 	tellAtOnce   = 256              // events between two looks at whether to go on

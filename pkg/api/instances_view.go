@@ -76,7 +76,7 @@ type instances struct {
 	refused    map[instanceKey]origin             // requests that were dropped, at most maxRefused
 	read       map[int32]int64                    // up to where requests were read, by partition; none: nothing was
 	told       *events.Log                        // hears of every change; nil: nobody does
-	tellFrom   time.Time                          // but of those that were written before
+	tellFrom   func() time.Time                   // but of those that were written before
 }
 
 // projectIndex is what one project has, in every order in which it is listed.
@@ -165,6 +165,10 @@ func (v *instances) apply(changes []change) {
 
 // applied takes new records in order, and answers what listeners hear of them.
 func (v *instances) applied(changes []change) []events.Entry {
+	from := time.Time{}
+	if v.told != nil {
+		from = v.tellFrom()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	entries := make([]events.Entry, 0, len(changes))
@@ -174,7 +178,7 @@ func (v *instances) applied(changes []change) []events.Entry {
 			continue
 		}
 		before, known := v.remove(c.key), entry{instance: c.instance}
-		entries = append(entries, v.entryOf(before.instance, c))
+		entries = append(entries, entryOf(before.instance, c, from))
 		if delete(v.later, c.key); c.later {
 			v.later[c.key] = true
 		}
@@ -197,8 +201,8 @@ func (v *instances) applied(changes []change) []events.Entry {
 
 // entryOf is what listeners hear of a change. Where compaction has removed all records of an instance nothing tells
 // that it was there. That takes a day at least (delete.retention.ms), so nothing is told of what is half as old.
-func (v *instances) entryOf(before *compute.Instance, c change) events.Entry {
-	if c.later || c.at.Time.Before(v.tellFrom) {
+func entryOf(before *compute.Instance, c change, from time.Time) events.Entry {
+	if c.later || c.at.Time.Before(from) {
 		return events.Entry{Place: c.at}
 	}
 	return events.Between(c.key.project, c.key.id, before, c.instance, c.at)

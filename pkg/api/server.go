@@ -59,6 +59,7 @@ func New(c Config) (*Server, error) {
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
 	}
+	s.views.instances.tellFrom = s.tellFrom
 	s.views.tokensRead.Store(s.door.tokens == nil)
 	s.http = s.routes()
 	s.unshown = s.metrics.show(s)

@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type views struct {
 	advice    *advice
 
 	caughtUp   *[4]atomic.Bool               // by topic, in the order of viewNames
+	settling   *settling
 	tokensRead *atomic.Bool                  // as caughtUp; true where tokens do not count
 	lastRecord *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
 	log        *zap.Logger
@@ -45,10 +47,10 @@ var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"
 func newViews(partitions int32, log *zap.Logger, told *events.Log) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]),
+		caughtUp: new([4]atomic.Bool), settling: new(settling), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]),
 		log: log,
 	}
-	v.instances.told, v.instances.tellFrom = told, time.Now().Add(-tellEntries)
+	v.instances.told = told
 	for i := range v.lastRecord {
 		v.noteRecords(i, 1)
 	}
@@ -62,6 +64,37 @@ func (v views) noteRecords(view, n int) {
 		v.lastRecord[view].Store(&now)
 	}
 }
+
+// settling counts the topics that were read to the end they had at the start.
+type settling struct {
+	mu   sync.Mutex
+	read int
+}
+
+// readToEnd notes that a topic was. Before the last of them counts, what listeners hear is settled: by then the time of
+// the log is known, as far as anything says it.
+func (s *Server) readToEnd(view int) (first bool) {
+	done, all := &s.views.caughtUp[view], s.views.settling
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if done.Load() {
+		return false
+	}
+	if all.read++; all.read == len(s.views.caughtUp) {
+		// By this node's own clock too: of a log to which nothing was written for days nothing else says what time it is.
+		from := s.tellFrom()
+		if own := s.config.Now().Add(-tellEntries); own.After(from) {
+			from = own
+		}
+		s.events.Forget(from)
+	}
+	done.Store(true)
+	return true
+}
+
+// tellFrom is when the oldest record was written of which listeners hear, by the time of the log. Of one that is older
+// when it is read something may be missing before it.
+func (s *Server) tellFrom() time.Time { return s.clock.At(s.config.Now()).Add(-tellEntries) }
 
 // behind lists the topics not yet read to the end they had at the start.
 func (v views) behind() []string {
@@ -123,7 +156,7 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 	}
 	v.instances.apply(changes)
 	if end {
-		v.caughtUp[viewInstances].Store(true)
+		s.readToEnd(viewInstances)
 	}
 }
 
@@ -156,7 +189,7 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 	}
 	s.views.instances.accept(boots, read)
 	if end {
-		s.views.caughtUp[viewRequests].Store(true)
+		s.readToEnd(viewRequests)
 	}
 }
 
@@ -224,7 +257,7 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 		s.views.queues.put(&q)
 	}
 	if end {
-		s.views.caughtUp[viewQueues].Store(true)
+		s.readToEnd(viewQueues)
 	}
 }
 
@@ -255,7 +288,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			})
 		}
 	}
-	if end && !s.views.caughtUp[viewHosts].Swap(true) {
+	if end && s.readToEnd(viewHosts) {
 		s.views.hosts.loaded(now)
 	}
 }

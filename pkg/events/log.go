@@ -25,7 +25,7 @@ type Bounds struct {
 //	partition 3:   ·  ·  ·  ·  ▌e  e  e  e  e  e▐
 //	                           floor            head
 //
-// The floor rises when an event has to make room, and to each record before which something is missing.
+// The floor rises when an event has to make room or is forgotten, and to each record before which something is missing.
 type Log struct {
 	name   string // in ids
 	bounds Bounds
@@ -85,13 +85,28 @@ func (l *Log) append(e *Event) {
 		return
 	}
 	at := l.next % uint64(l.bounds.Kept)
-	old := l.ring[at]
-	if p := &l.parts[old.Partition]; old.Offset >= p.floor {
-		p.floor, p.lost = old.Offset+1, old.Time
-	}
+	l.lose(l.ring[at])
 	l.ring[at] = e
 	l.first++
 	l.next++
+}
+
+// Forget has each partition be whole from behind the last event that was written before then.
+func (l *Log) Forget(before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := l.first; n < l.next; n++ {
+		if e := l.ring[n%uint64(l.bounds.Kept)]; e.Time.Before(before) {
+			l.lose(e)
+		}
+	}
+}
+
+// lose raises a partition's floor above an event.
+func (l *Log) lose(e *Event) {
+	if p := &l.parts[e.Partition]; e.Offset >= p.floor {
+		p.floor, p.lost = e.Offset+1, e.Time
+	}
 }
 
 func (l *Log) wake() {

@@ -104,6 +104,10 @@ func TestGapsAreTold(t *testing.T) {
 	l.Take([]Entry{missing, {Place: Place{1, 4, noon}}})
 	want(t, live, "gap to 0:9,1:5", "0:9")
 	want(t, listen(t, l, Wish{From: ID{Positions: Positions{0: 99, 1: 5}}}), "foreign, to 0:10,1:5")
+	l.Forget(noon.Add(3 * time.Second))
+	want(t, listen(t, l, Wish{From: ID{Positions: Positions{0: 0, 1: 5}}}), "gap to 0:9,1:5", "0:9")
+	l.Forget(noon.Add(10 * time.Second))
+	want(t, listen(t, l, Wish{From: ID{Positions: Positions{0: 9, 1: 5}}}), "gap to 0:10,1:5")
 	if l.Ahead(ID{Positions: Positions{0: 10, 1: 5, 7: 9}}) || !l.Ahead(ID{Positions: Positions{0: 11, 1: 5}}) {
 		t.Error("what is ahead")
 	}
