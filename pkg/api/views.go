@@ -25,7 +25,7 @@ type views struct {
 	hosts     *hosts
 	advice    *advice
 
-	caughtUp   *[4]atomic.Bool               // by topic, in the order of viewNames
+	caughtUp   *[4]atomic.Bool // by topic, in the order of viewNames
 	settling   *settling
 	tokensRead *atomic.Bool                  // as caughtUp; true where tokens do not count
 	lastRecord *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
