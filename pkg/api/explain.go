@@ -79,7 +79,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		var oldest time.Duration
 		f.Hosts, oldest = s.standings(i)
 		hosts := s.fromAnswer(f.Hosts, oldest)
-		if !s.names && i.Boot.Host != "" { // what one host has free is what others use of it
+		if !s.seesAmounts(i.Boot) {
 			hosts.Room, hosts.Empty, hosts.Short = min(hosts.Room, 1), min(hosts.Empty, 1), []rest.Shortage{}
 		}
 		out.Hosts = &hosts
@@ -97,6 +97,10 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 	}
 	return s.hideHosts(plain)
 }
+
+// seesAmounts says whether the caller may see how much there is for a boot. Where the boot names hosts, that tells what
+// they have free, by itself or beside what there is without naming them: so what other projects have there.
+func (s *presenter) seesAmounts(b compute.Boot) bool { return s.names || b.Host == "" && len(b.Avoid) == 0 }
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
 func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {

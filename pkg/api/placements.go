@@ -72,6 +72,9 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		}
 		kinds = append(kinds, k)
 	}
+	if err := checkNamesHosts(ctx, asked); err != nil {
+		return nil, err
+	}
 	out, err := s.placements(ctx, kinds)
 	if err != nil {
 		return nil, err
@@ -88,6 +91,28 @@ func checkBeside(before []rest.MixKind, kinds []kind, a rest.MixKind, k kind) er
 		return compute.Invalid("id", string(a.ID), fmt.Sprintf("an id names one machine, and mix[%d] has it already: give it once", at))
 	}
 	return nil
+}
+
+// checkNamesHosts refuses a question that names hosts and is about several machines, but for callers that see what hosts
+// have: from how many fit on one host, or on all others, a project would learn what other projects have there.
+func checkNamesHosts(ctx context.Context, asked []rest.MixKind) error {
+	var all int64
+	for _, a := range asked {
+		all += cmp.Or(a.Count, 1)
+	}
+	at := slices.IndexFunc(asked, func(a rest.MixKind) bool { return a.Host != "" || len(a.Avoid) > 0 })
+	if at < 0 || all == 1 || callerOf(ctx).ReadsAll() {
+		return nil
+	}
+	e := compute.Invalid("avoid", fmt.Sprintf("%d machines", all), "ask about one machine, or without host and avoid")
+	if asked[at].Host != "" {
+		e.Field = "host"
+	}
+	e.Message = "how many machines have room on hosts that are named is for operators"
+	if len(asked) > 1 {
+		return inMix(e, at)
+	}
+	return e
 }
 
 // asked are the kinds that are asked about, which are not more than may be.
@@ -237,10 +262,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		if p.Fits < p.Count { // else nothing is said of it
 			after = explain.Hosts(mix[i].Wanted, filled.Left)
 		}
-		open := sh.names || k.asks.Boot.Host == "" // what one host has free is what others use of it
-		if !open && p.Fits < p.Count {
-			p.Fits, p.Alone = min(p.Fits, 1), min(p.Alone, 1)
-		}
+		open := sh.seesAmounts(k.asks.Boot)
 		if open && p.Fits < p.Count {
 			p.ToGo = sh.toGo(mix[i].Wanted, after, filled.Left)
 		}

@@ -213,12 +213,49 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 		t.Errorf("a project sees %s", text)
 	}
 	h, _ := n.views.hosts.get("rack1")
-	p = ask(auth.RoleReader, "own", fmt.Sprintf(`{"flavor":"six","project":"own","host":%q,"count":5}`, h.opaque))
+	p = ask(auth.RoleReader, "own", fmt.Sprintf(`{"flavor":"six","project":"own","host":%q}`, h.opaque))
 	if p.Kinds[0].ToGo != nil || p.MayBoot || strings.Contains(p.Summary, "processor") {
 		t.Errorf("of one host: %+v", p)
 	}
 	if sent := n.published(); len(sent) != 0 {
 		t.Errorf("asking wrote %v", sent)
+	}
+}
+
+// TestPlacementsOnHostsThatAreNamed: what one host has free cannot be found out by asking how many fit there, or on all
+// others, and what is said is true: whether one fits.
+func TestPlacementsOnHostsThatAreNamed(t *testing.T) {
+	n := auditedNode(t)
+	n.Hosts([]wire.Record{{Key: []byte("h1")}}, true)
+	n.as = n.token(auth.RoleAdmin, "")
+	n.sells("two", 2)
+	n.hears(offering("rack1", 8))
+	n.hears(offering("rack2", 3))
+	operator := n.token(auth.RoleOperator, "")
+	n.as = n.token(auth.RoleMember, "own")
+	h, _ := n.views.hosts.get("rack1")
+	pinned, avoids := fmt.Sprintf(`"flavor":"two","project":"own","host":%q`, h.opaque), fmt.Sprintf(`"flavor":"two","project":"own","avoid":[%q]`, h.opaque)
+	for body, field := range map[string]string{
+		`{` + pinned + `,"count":2}`: "host", `{` + avoids + `,"count":2}`: "avoid",
+		`{"mix":[{` + pinned + `},{` + pinned + `}]}`:                            "mix[0].host",
+		`{"mix":[{"flavor":"two","project":"own"},{` + avoids + `}]}`:            "mix[1].avoid",
+		`{"mix":[{"flavor":"two","project":"own","count":99},{` + pinned + `}]}`: "mix[1].host",
+		`{"mix":[{` + avoids + `,"count":2},{"flavor":"two","project":"own"}]}`:  "mix[0].avoid",
+	} {
+		if p := n.do("POST", "/v1/placements", body).refused(422, compute.KindInvalid); p.Field != field || p.Remedy == "" {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	for _, body := range []string{pinned, avoids} {
+		p := n.places(`{` + body + `}`)
+		k := p.Kinds[0]
+		if !p.Starts || k.Fits != 1 || k.Alone != 1 || k.Hosts.Room != 1 || k.Hosts.Empty != 1 || len(k.Hosts.Short) > 0 {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	n.as = operator
+	if p := n.places(`{"flavor":"two","project":"own","host":"rack1","count":5}`); p.Fits != 4 || p.Kinds[0].Hosts.Room != 4 {
+		t.Errorf("to operators: %+v", p)
 	}
 }
 

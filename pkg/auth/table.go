@@ -38,7 +38,7 @@ func Operations() map[string]Need {
 		"show-instance":    {RoleReader, Instance, ""},
 		"explain-instance": {RoleReader, Instance, "counts of hosts; their names are for operators"},
 		"explain-boot":     {RoleReader, Project, "counts of hosts; their names are for operators"},
-		"ask-placements":   {RoleReader, Body, "counts of hosts and machines; their names are for operators"},
+		"ask-placements":   {RoleReader, Body, "counts of hosts and machines; their names, and amounts of hosts that are named, are for operators"},
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
 		"follow-events":    {RoleReader, Project, "of all projects for operators"},
 		"show-story":       {RoleReader, Instance, "who asked for what; what was refused is for operators"},
@@ -53,7 +53,7 @@ func Operations() map[string]Need {
 		"show-flavor":       {RoleReader, Anywhere, ""},
 		"list-capabilities": {RoleReader, Anywhere, ""},
 		"show-capability":   {RoleReader, Anywhere, ""},
-		"show-capacity":     {RoleReader, Anywhere, "counts and sums of all projects together"},
+		"show-capacity":     {RoleReader, Anywhere, "counts and sums of all projects together, also where few hosts have the value"},
 		"list-queues":       {RoleReader, Anywhere, "counts of all projects together"},
 		"show-queue":        {RoleReader, Anywhere, "counts of all projects together"},
 
