@@ -175,11 +175,16 @@ func (b *tab) says(words string) {
 	b.until("document.body.innerText.includes(" + quoted(words) + ")")
 }
 
-// click clicks what is called so: a button or a link.
+// click clicks what is called so, a button or a link, once it is there and may be clicked. It does not go by where that
+// is: what comes meanwhile may move it.
 func (b *tab) click(called string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.Search(
-		`//*[self::button or self::a or self::summary][normalize-space()="` + called + `"]`)))
+	b.until(`(() => {
+		const e = [...document.querySelectorAll("button, a, summary")].find((e) => e.textContent.trim() === ` + quoted(called) + ` && !e.disabled);
+		e?.focus();
+		e?.click();
+		return e;
+	})()`)
 }
 
 // fill types into a field, by its name.

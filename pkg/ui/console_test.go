@@ -243,6 +243,7 @@ func deleteAll(t *testing.T, b *tab, c *client.Client, host compute.HostID) {
 	b.click(on[0].Name)
 	b.click("Delete")
 	b.says("The machine " + on[0].Name + " (" + string(on[0].ID) + ") ends")
+	b.picture("delete")
 	b.click("Cancel")
 	b.until(`!document.querySelector("dialog") && document.activeElement.textContent === "Delete"`)
 	b.click("Delete")
@@ -274,6 +275,9 @@ func everyPage(t *testing.T, b *tab, c *client.Client) {
 		}
 		b.like("light", 1280)
 		b.open(page.hash)
+		if page.name == "overview" {
+			b.until(`document.querySelector(".tile .value").textContent !== "–"`)
+		}
 		b.usable(page.name + ", light")
 		if !strings.Contains(page.name, " ") {
 			b.picture(page.name)
@@ -345,7 +349,11 @@ func TestSignIn(t *testing.T) {
 		}
 		b.click("Boot")
 		b.says("Booting is for members of project shop")
-		b.click("Overview")
+		b.refuses(2) // the page and its events
+		b.open("/instances?project=foreign")
+		b.says(`"reader": is needed on project foreign`)
+		b.refuses(0)
+		b.open("/overview")
 		b.says("Nothing waits")
 		b.refuses(1)
 		signOut()

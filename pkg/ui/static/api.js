@@ -24,6 +24,10 @@ export class Problem extends Error {
   }
 }
 
+// settled says that the same question will be answered the same: it is not asked again and again. A refusal may be in
+// the audit.
+export const settled = (problem) => problem.status >= 400 && problem.status < 500 && ![408, 429].includes(problem.status);
+
 // newKey is for one wish: a request that is sent twice under it is done once. randomUUID is there on https alone.
 export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 

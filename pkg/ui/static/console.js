@@ -1,7 +1,7 @@
 // The serial console of one machine: its host is asked for what came since, while somebody looks.
 
 import { Component, h } from "./vendor/preact.mjs";
-import { at, get } from "./api.js";
+import { at, get, settled } from "./api.js";
 import { live } from "./live.js";
 import { none, plain, taken } from "./serial.js";
 import { Card, Refused } from "./views.js";
@@ -26,6 +26,7 @@ export class Console extends Component {
         this.setState({ said: taken(said, answer), problem: null });
       } catch (problem) {
         this.setState({ problem });
+        return !settled(problem);
       }
     });
   };

@@ -1,13 +1,14 @@
 // What is shown follows what happens. A page says how its data is read; this reads it again: when an instance changes,
 // as far as the node tells, and now and then, for all else changes too.
 
+import { settled } from "./api.js";
 import { listen } from "./events.js";
 
 // How often to read, in milliseconds.
 export const often = { least: 2000, told: 5000, burst: 500, again: 15000 };
 
-// live calls refresh now and again until stopped, never twice at a time, and only while somebody looks. changes is what
-// to hear of, as a query of /v1/events; without it, or while the node does not tell, refresh comes more often. A node that
+// live calls refresh now and again until stopped or answered false, never twice at a time, and only while somebody looks.
+// changes is what to hear of, as a query of /v1/events; without it, or while the node does not tell, refresh comes more often. A node that
 // takes long is asked less often. heard is called with each change.
 export function live(refresh, { changes, heard, every = often } = {}) {
   let timer, due, retry, open, stopped = false, running = false, again = false, told = false;
@@ -28,8 +29,9 @@ export function live(refresh, { changes, heard, every = often } = {}) {
     running = true;
     again = false;
     const began = performance.now();
-    await refresh();
+    const more = await refresh();
     running = false;
+    if (more === false) return stop();
     later(Math.max(again ? every.burst : told ? every.told : every.least, 4 * (performance.now() - began)));
   }
 
@@ -48,7 +50,7 @@ export function live(refresh, { changes, heard, every = often } = {}) {
         },
       });
     } catch (e) {
-      if (!mine.signal.aborted && !e.says) console.info("events:", e.message);
+      if (settled(e)) return;
     }
     if (open === mine) open = null;
     if (mine.signal.aborted) return;
@@ -70,14 +72,13 @@ export function live(refresh, { changes, heard, every = often } = {}) {
     follow();
     run();
   };
+  function stop() {
+    stopped = true;
+    close();
+    document.removeEventListener("visibilitychange", seen);
+  }
+
   document.addEventListener("visibilitychange", seen);
   seen();
-  return {
-    now: run,
-    stop() {
-      stopped = true;
-      close();
-      document.removeEventListener("visibilitychange", seen);
-    },
-  };
+  return { now: run, stop };
 }

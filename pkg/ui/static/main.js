@@ -1,7 +1,7 @@
 // The frame around the pages: who looks, where they are, and one page that follows what happens.
 
 import { h, render } from "./vendor/preact.mjs";
-import { all, hasToken, keepToken } from "./api.js";
+import { all, hasToken, keepToken, settled } from "./api.js";
 import { Dialog } from "./dialog.js";
 import { live } from "./live.js";
 import { parse, to } from "./route.js";
@@ -86,6 +86,7 @@ function show() {
       if (!problem.says) console.error(problem);
     }
     draw();
+    return !(here.problem && settled(here.problem));
   }, follows);
 }
 

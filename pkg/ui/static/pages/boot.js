@@ -1,5 +1,5 @@
 import { Component, h } from "../vendor/preact.mjs";
-import { call, get, newKey } from "../api.js";
+import { call, get, newKey, settled } from "../api.js";
 import { asked, body, empty, faults } from "../form.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
@@ -25,7 +25,7 @@ class BootForm extends Component {
   componentWillUnmount() { clearTimeout(this.timer); }
 
   componentDidUpdate(before) {
-    if (before.data !== this.props.data) this.explain(); // as often as the page reads
+    if (before.data !== this.props.data && !this.settled) this.explain(); // as often as the page reads
   }
 
   flavor() {
@@ -41,6 +41,7 @@ class BootForm extends Component {
       would = await call("POST", "/v1/placements", { body: asked(form, this.flavor(), this.props.data.project) });
     } catch (problem) {
       wrong = this.faults(problem);
+      this.settled = settled(problem);
     }
     if (this.asking === mine) this.setState({ would: would || null, asked: wrong });
   }
@@ -51,6 +52,7 @@ class BootForm extends Component {
 
   set(change) {
     this.key = ""; // another machine than the one that was asked for
+    this.settled = false;
     this.setState({ form: { ...this.state.form, ...change }, wrong: {} });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.explain(), 200);

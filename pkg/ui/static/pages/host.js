@@ -54,7 +54,7 @@ function Drain({ x, left }) {
 export function view({ host: x, instances, left }, ctx, { query }) {
   return [
     h(Head, { title: x.host, badge: x.state, sub: `host, heard ${heard(x.heard_ago)} ago` }, h(Actions, { x, ctx })),
-    x.reason && h(Note, { kind: x.state === "quarantined" ? "bad" : "" }, x.reason),
+    x.reason && h(Note, { kind: x.state === "quarantined" ? "bad" : "" }, h("b", null, "Reason: "), x.reason),
     h(Drain, { x, left }),
     x.warnings?.length && h(Note, { kind: "warn" }, h(List, { of: x.warnings })),
     h("div", { class: "cards two" },

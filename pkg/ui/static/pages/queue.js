@@ -28,7 +28,7 @@ export function view({ queue: q, waits, would }, ctx) {
       h(Tile, { name: "Waiting", value: number(q.queued), note: "of all projects" }),
       h(Tile, { name: "Oldest", value: q.queued && q.advice?.oldest ? h(Time, { of: q.advice.oldest }) : "–" }),
       q.capacity && h(Tile, { name: "Room now", value: number(q.capacity.room), note: "such machines" }),
-      q.capacity && h(Tile, { name: "Stranded", value: number(q.capacity.stranded), note: "room in pieces too small" }),
+      q.capacity && h(Tile, { name: "Stranded", value: number(q.capacity.stranded), note: "in pieces too small" }),
       q.capacity && h(Tile, { name: "If hosts were empty", value: number(q.capacity.empty), note: "such machines" })),
     would && h(Card, { title: q.queued ? "Who could take what waits" : "Who could take one" }, h("p", { class: "says" }, would.summary), h(Standings, { hosts: would.hosts, link })),
     h("div", { class: "cards two" },

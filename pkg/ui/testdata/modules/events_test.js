@@ -46,6 +46,20 @@ export const aChangeBringsItAnew = () => served(async (streams) => {
   l.stop();
 });
 
+export async function aRefusalIsNotAskedForAgain() {
+  const fetched = globalThis.fetch;
+  let asked = 0, n = 0;
+  globalThis.fetch = async () => { asked++; return new Response('{"status": 403, "detail": "no"}', { status: 403 }); };
+  try {
+    const l = live(async () => { n++; }, { changes: { project: "p" }, every: { least: 1, told: never, burst: 1, again: 1 } });
+    await until(() => n > 9); // it reads by itself
+    equal(asked, 1);
+    l.stop();
+  } finally {
+    globalThis.fetch = fetched;
+  }
+}
+
 export const nobodyListensWhileHidden = () => served(async (streams) => {
   const hide = (hidden) => {
     Object.defineProperty(document, "hidden", { value: hidden, configurable: true });

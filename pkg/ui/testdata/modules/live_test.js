@@ -21,6 +21,14 @@ export async function followsUntilStopped() {
   equal(n, then);
 }
 
+export async function endsWhenAnsweredFalse() {
+  let n = 0;
+  live(async () => ++n < 3, { every: quick });
+  await until(() => n === 3);
+  for (let i = 0; i < 20; i++) await turn();
+  equal(n, 3);
+}
+
 export async function asksNothingWhileHidden() {
   let n = 0;
   const l = live(async () => { n++; }, { every: quick });
