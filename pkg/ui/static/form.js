@@ -6,6 +6,18 @@ export const empty = () => ({
   on_no_capacity: "", host: "", avoid: "",
 });
 
+// like is the query of a form that asks for a machine as an instance is.
+export const like = (i) => ({
+  project: i.project, name: i.name, flavor: i.flavor, image: i.image,
+  with: Object.entries(i.with || {}).map((choice) => choice.join("=")).join(","),
+});
+
+// prefilled is the form that such a query begins with; flavors are all names.
+export function prefilled({ name = "", flavor, image = "", with: chosen = "" }, flavors) {
+  const choices = Object.fromEntries(words(chosen).map((choice) => choice.split("=")));
+  return { ...empty(), name, image, flavor: flavors.includes(flavor) ? flavor : flavors[0], with: choices };
+}
+
 const words = (text) => text.split(/[\s,]+/).filter(Boolean);
 
 // chosen is the choices that count: on axes that the flavor may be combined with.

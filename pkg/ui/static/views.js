@@ -1,7 +1,7 @@
 // Parts that pages are made of. Text reaches the page as text alone.
 
 import { h } from "./vendor/preact.mjs";
-import { amount, amounts, className, clock, inOrder, kind, number, plural, since, standing, standingNames } from "./words.js";
+import { amount, amounts, className, clock, inOrder, kind, number, plural, since, standing, standingNames, usage } from "./words.js";
 
 export const Badge = ({ of }) => h("span", { class: "badge " + kind(of) }, of);
 
@@ -62,7 +62,7 @@ export function Bar({ parts, label }) {
 // Meter shows how much of something is used.
 export function Meter({ used, total, of }) {
   const part = total > 0 ? Math.min(1, used / total) : 0;
-  return h("div", { class: "meter" }, `${amount(of, used)} of ${amount(of, total)}`,
+  return h("div", { class: "meter" }, usage(of, used, total),
     h("div", { class: "bar", "aria-hidden": "true" },
       h("span", { class: used > total ? "bad" : part >= 0.9 ? "warn" : "ok", style: { width: `${100 * part}%` } })));
 }

@@ -51,6 +51,12 @@ export function amount(c, n) {
 
 const trim = (n) => number(Math.round(n * 10) / 10);
 
+// usage is "12 of 64", "100 of 256 GiB", "512 MiB of 256 GiB".
+export function usage(c, used, total) {
+  const [u, t] = [amount(c, used).split(" "), amount(c, total).split(" ")];
+  return `${u[1] === t[1] || used === 0 ? u[0] : u.join(" ")} of ${t.join(" ")}`;
+}
+
 // amounts is "16 processors, 64 GiB memory, 200 GiB disk".
 export const amounts = (resources) => inOrder(Object.keys(resources || {})).map((c) =>
   c === "VCPU" ? plural(resources[c], "processor") : `${amount(c, resources[c])} ${className(c)}`).join(", ");

@@ -1,9 +1,9 @@
 import { Component, h } from "../vendor/preact.mjs";
 import { call, get, newKey, settled } from "../api.js";
-import { asked, body, empty, faults } from "../form.js";
+import { asked, body, faults, prefilled } from "../form.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
-import { amount, amounts, className, plural, shortID } from "../words.js";
+import { amounts, className, plural, shortID, usage } from "../words.js";
 
 export const title = "Boot";
 
@@ -17,7 +17,7 @@ export async function load(ctx) {
 class BootForm extends Component {
   constructor(props) {
     super(props);
-    this.state = { form: { ...empty(), flavor: props.data.flavors[0].name }, wrong: {}, would: null, busy: false };
+    this.state = { form: prefilled(props.query, props.data.flavors.map((f) => f.name)), wrong: {}, would: null, busy: false };
   }
 
   componentDidMount() { this.explain(); }
@@ -142,7 +142,7 @@ const toGo = (g) => g && `it would fit without ${plural(g.machines, "machine")} 
   (g.host ? ` on ${g.host}: ${g.instances.map((i) => `${i.name || shortID(i.id)} of ${i.project}`).join(", ")}` : "");
 
 const limited = (q) => q.limit !== undefined;
-const quota = (q) => `${className(q.class)}: ${amount(q.class, q.would_be)} of ${amount(q.class, q.limit)}`;
+const quota = (q) => `${className(q.class)}: ${usage(q.class, q.would_be, q.limit)}`;
 
 // Would says what would become of the machine.
 const Would = ({ would, kind = would?.kinds[0] }) => h(Card, { title: "What would become of it" }, !would
@@ -158,10 +158,10 @@ const Would = ({ would, kind = would?.kinds[0] }) => h(Card, { title: "What woul
     ["operators can", !would.starts && would.operators_can?.length > 0 && h(List, { of: would.operators_can })],
   ] }), h("h3", null, "What the hosts are to it"), h(Standings, { hosts: kind.hosts })]);
 
-export const view = (data, ctx) => [
+export const view = (data, ctx, { query }) => [
   h(Head, { title: "Boot a machine", sub: `in project ${data.project}` }),
   !mayChange(data.project) ? h(Note, { kind: "warn" }, `Booting is for members of project ${data.project}, and your token has no such role.`)
     : !data.flavors.length ? h(Card, null, h(Empty, { title: "There are no flavors yet" }, "An admin offers one first: ",
       h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB")))
-      : h(BootForm, { data, ctx, key: data.project }),
+      : h(BootForm, { data, ctx, query, key: JSON.stringify([data.project, query]) }),
 ];

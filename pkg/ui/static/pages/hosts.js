@@ -22,7 +22,7 @@ export const view = ({ items, next }, ctx, { query: { marker } }) => [
       used("processors used", "VCPU"), used("memory used", "MEMORY_MB"), used("disk used", "DISK_GB"),
       { name: "machines", n: true, of: (x) => number(x.machines) },
       { name: "building", n: true, of: (x) => number(x.building) },
-      { name: "waits on", n: true, of: (x) => `${x.waiting.length} ${x.waiting.length === 1 ? "queue" : "queues"}` },
+      { name: "waits on queues", n: true, of: (x) => number(x.waiting.length) },
       { name: "heard ago", n: true, of: (x) => heard(x.heard_ago) },
     ],
   }) : h(Empty, { title: "No hosts yet" }, "Start an agent on a machine, and it shows up here within seconds: ", h("code", null, "berth agent")),

@@ -1,4 +1,4 @@
-import { asked, body, empty, faults } from "/ui/form.js";
+import { asked, body, empty, faults, like, prefilled } from "/ui/form.js";
 import { equal } from "./equal.js";
 
 const small = { name: "m1.small", capabilities: ["disk"] };
@@ -15,6 +15,14 @@ export function bodies() {
   });
   equal(asked(all, small, "p"), { ...body(all, small, "p"), user_data: "eA==" }); // that there is some
   equal(asked({ ...empty(), flavor: "m1.small" }, small, "p"), { project: "p", flavor: "m1.small" });
+}
+
+export function again() {
+  const i = { project: "p", name: "web", flavor: "m1.small", with: { disk: "ssd", gpu: "a100" } };
+  const form = prefilled(like(i), ["m1.huge", "m1.small"]);
+  equal([form.name, form.flavor, form.with, form.image], ["web", "m1.small", i.with, ""]);
+  equal(prefilled({ flavor: "gone" }, ["m1.huge"]).flavor, "m1.huge");
+  equal(prefilled({}, ["m1.huge"]), { ...empty(), flavor: "m1.huge" });
 }
 
 export function faultsBesideTheirFields() {

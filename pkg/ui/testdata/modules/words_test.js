@@ -1,4 +1,4 @@
-import { amount, amounts, choices, inOrAgo, kind, plural, since, span } from "/ui/words.js";
+import { amount, amounts, choices, inOrAgo, kind, plural, since, span, usage } from "/ui/words.js";
 import { equal } from "./equal.js";
 
 export function spans() {
@@ -22,6 +22,8 @@ export function resources() {
     ["2,000 GiB", "20 TiB", "1,234", "0"]);
   equal(amounts({ CUSTOM_GPU: 1, DISK_GB: 20, VCPU: 1, MEMORY_MB: 1024 }), "1 processor, 1 GiB memory, 20 GiB disk, 1 CUSTOM_GPU");
   equal(amounts(undefined), "");
+  equal([usage("VCPU", 12, 64), usage("MEMORY_MB", 102400, 262144), usage("MEMORY_MB", 512, 262144), usage("DISK_GB", 0, 2000)],
+    ["12 of 64", "100 of 256 GiB", "512 MiB of 256 GiB", "0 of 2,000 GiB"]);
 }
 
 export function words() {
