@@ -41,7 +41,7 @@ type tab struct {
 
 	mu      sync.Mutex
 	wrong   []string
-	refused int // answers that a test asks for: browsers log them as errors
+	refused int // requests that a test means to fail: browsers log them as errors
 }
 
 // newTab opens the console of a node in a browser of its own.
@@ -103,7 +103,9 @@ func (b *tab) hear(event any) {
 			note("a script said: %s", said)
 		}
 	case *devlog.EventEntryAdded:
-		if e.Entry.Source == "network" && strings.Contains(e.Entry.Text, "status of 4") && b.refused > 0 {
+		text := e.Entry.Text
+		meant := strings.Contains(text, "status of 4") || strings.Contains(text, "ERR_INTERNET_DISCONNECTED")
+		if e.Entry.Source == "network" && meant && b.refused > 0 {
 			b.refused--
 			return
 		}
@@ -111,7 +113,7 @@ func (b *tab) hear(event any) {
 	}
 }
 
-// refuses says that the node will refuse up to so many requests, and is meant to.
+// refuses says that up to so many requests will be refused or not reach the node, as the test means.
 func (b *tab) refuses(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,6 +204,17 @@ func (b *tab) choose(field, value string) {
 		else { e.value = "%[2]s"; e.dispatchEvent(new Event("change", { bubbles: true })); }
 		return true;
 	})()`, field, value))
+}
+
+// cutOff takes the network from the page, or gives it back.
+func (b *tab) cutOff(off bool) {
+	b.t.Helper()
+	b.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Call(ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+		})
+		return chromedp.Void{}, err
+	})
 }
 
 // like makes the page think of these colours and this width.

@@ -131,6 +131,15 @@ func TestConsole(t *testing.T) {
 		b.click("Show what it prints")
 		b.until(`document.querySelector("[role=log]")?.textContent.length > 20`)
 
+		// What is not fresh any more stays, and says so, until the node answers again.
+		b.refuses(100)
+		b.cutOff(true)
+		b.says("What follows is not fresh: this node does not answer")
+		b.says("It runs on host")
+		b.cutOff(false)
+		b.until(`!document.body.innerText.includes("not fresh")`)
+		b.refuses(0)
+
 		lostAnswer(t, b, c)
 		textStaysText(t, b, c)
 
