@@ -58,7 +58,8 @@ func (s *Server) routeFleet(api huma.API) {
 }
 
 type listQueuesInput struct {
-	Flavor compute.FlavorName `query:"flavor" doc:"Only this flavor's."`
+	Flavor  compute.FlavorName `query:"flavor" doc:"Only this flavor's."`
+	Waiting bool               `query:"waiting" doc:"Only those in which something waits, and those that have an error."`
 	Paging
 }
 
@@ -70,7 +71,12 @@ func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutp
 			return nil, err
 		}
 	}
-	page, next := s.views.queues.page(in.Flavor, in.Paging)
+	var wanted func(*compute.Queue) bool
+	if in.Waiting {
+		busy := s.views.instances.busyQueues()
+		wanted = func(q *compute.Queue) bool { return q.Error != "" || busy[q.Name] }
+	}
+	page, next := s.views.queues.page(in.Flavor, in.Paging, wanted)
 	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}, Next: next}}
 	for _, q := range page {
 		out.Body.Items = append(out.Body.Items, s.queueView(q))

@@ -45,6 +45,15 @@ func TestQueues(t *testing.T) {
 		len(list.Items) != 0 {
 		t.Errorf("another flavor's: %+v", list)
 	}
+	q := compute.Queue{Name: "m1.small.gpu-h100", Flavor: "m1.small", Error: "no room for its topic"}
+	n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
+	busy := into[rest.Queues](n.do("GET", "/v1/queues?waiting=true&limit=2", nil), 200)
+	if len(busy.Items) != 2 || busy.Items[0].Name != "m1.small" || busy.Items[1].Name != q.Name || busy.Next != "" {
+		t.Errorf("with work or an error: %+v", busy)
+	}
+	if page := into[rest.Queues](n.do("GET", "/v1/queues?waiting=true&limit=1", nil), 200); page.Next != "m1.small" {
+		t.Errorf("the first of them: %+v", page)
+	}
 	n.do("GET", "/v1/queues/m9", nil).refused(404, compute.KindNotFound)
 	if n.Work("m1.small") != 2 || n.Work("m1.small.gpu-a100") != 0 {
 		t.Errorf("work: %d and %d", n.Work("m1.small"), n.Work("m1.small.gpu-a100"))

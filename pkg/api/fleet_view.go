@@ -100,8 +100,10 @@ func (v *queues) get(name compute.QueueName) *compute.Queue {
 	return v.byName[name]
 }
 
-// page is a page of all queues, or of a flavor's, by name.
-func (v *queues) page(f compute.FlavorName, p Paging) (page []*compute.Queue, next string) {
+// page is a page of all queues, or of a flavor's, by name: of those that are wanted, or of all.
+func (v *queues) page(
+	f compute.FlavorName, p Paging, wanted func(*compute.Queue) bool,
+) (page []*compute.Queue, next string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	list := v.all
@@ -111,7 +113,7 @@ func (v *queues) page(f compute.FlavorName, p Paging) (page []*compute.Queue, ne
 			list = of.list
 		}
 	}
-	return pageAfter(p, list, func(q *compute.Queue) compute.QueueName { return q.Name })
+	return pageAfter(p, list, func(q *compute.Queue) compute.QueueName { return q.Name }, wanted)
 }
 
 // count is how many queues of a flavor are in which state.
@@ -265,7 +267,7 @@ func (v *hosts) known(now moment) (all []explain.Host, oldest time.Duration) {
 func (v *hosts) page(p Paging) (page []lastBeacon, next string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h })
+	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h }, nil)
 	for _, h := range names {
 		page = append(page, v.byName[h])
 	}

@@ -492,6 +492,19 @@ func (v *instances) waiting(q compute.QueueName) int {
 	return 0
 }
 
+// busyQueues are those in which something waits.
+func (v *instances) busyQueues() map[compute.QueueName]bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := map[compute.QueueName]bool{}
+	for q, w := range v.byQueue {
+		if w.queued > 0 {
+			out[q] = true
+		}
+	}
+	return out
+}
+
 // position is where an instance stands in its queue's line, first come first: how
 // many are before it, how many wait, and since when the first does.
 func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest time.Time) {

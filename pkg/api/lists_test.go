@@ -165,7 +165,7 @@ func TestQueuesMatchAModel(t *testing.T) {
 			p := Paging{Limit: rapid.IntRange(1, 4).Draw(rt, "limit")}
 			var got []compute.QueueName
 			for {
-				page, next := v.page(f, p)
+				page, next := v.page(f, p, nil)
 				for _, q := range page {
 					got = append(got, q.Name)
 				}

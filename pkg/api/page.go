@@ -33,10 +33,15 @@ func pageOfNames[T any, N ~string](p Paging, all []T, name func(T) N) (page []T,
 }
 
 // pageAfter is the page of a list in the order of its names that begins behind
-// the marker, and the marker of the next page if there is one. It looks at what is
-// on the page and at no more than a search for its beginning takes.
-func pageAfter[T any, N ~string](p Paging, list *sorted.List[T], name func(T) N) (page []T, next string) {
+// the marker, and the marker of the next page if there is one: of what is wanted, or of all. It looks at what is
+// on the page, at what is not wanted in between, and at no more than a search for its beginning takes.
+func pageAfter[T any, N ~string](
+	p Paging, list *sorted.List[T], name func(T) N, wanted func(T) bool,
+) (page []T, next string) {
 	for item := range list.From(func(t T) bool { return p.Marker != "" && string(name(t)) <= p.Marker }) {
+		if wanted != nil && !wanted(item) {
+			continue
+		}
 		if len(page) == p.Limit {
 			return page, string(name(page[p.Limit-1]))
 		}

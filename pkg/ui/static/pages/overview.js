@@ -10,7 +10,7 @@ import { kind, number, plural, since } from "../words.js";
 
 export const title = "Overview";
 
-// Counting all queues and hosts is work for the node.
+// Counting all hosts is work for the node.
 export const every = { ...often, burst: 2000 };
 
 let starts; // how often a machine became active, as far as the node tells
@@ -27,13 +27,13 @@ export function heard(event, { state_before: before }) {
 }
 
 export async function load() {
-  const [queues, hosts, ready] = await Promise.all([
-    all("/v1/queues"), operates() ? all("/v1/hosts") : null, get("/readyz").catch((p) => ({ trouble: [p.message] })),
+  const [queues, flavors, hosts, ready] = await Promise.all([
+    all("/v1/queues", { waiting: true }), get("/v1/flavors", { limit: 1 }), operates() ? all("/v1/hosts") : null, get("/readyz").catch((p) => ({ trouble: [p.message] })),
   ]);
-  return { queues, hosts, ready };
+  return { queues, offered: flavors.items.length > 0, hosts, ready };
 }
 
-export function view({ queues, hosts, ready }, ctx) {
+export function view({ queues, offered, hosts, ready }, ctx) {
   const waits = waiting(queues.items);
   const list = hosts?.items || [];
   const wrong = troubles({ hosts: list, queues: queues.items, ready });
@@ -42,7 +42,7 @@ export function view({ queues, hosts, ready }, ctx) {
   const beyond = queues.more || hosts?.more;
   return [
     h(Head, { title: "Overview" }),
-    beyond && h(Note, { kind: "warn" }, "This cell is large: only its first 2,000 queues and hosts are counted here."),
+    beyond && h(Note, { kind: "warn" }, "This cell is large: only its first 2,000 queues in which something waits and 2,000 hosts are counted here."),
     h("div", { class: "tiles" },
       h(Tile, { name: "Boots a second", value: rated(perSecond(starts, performance.now())), note: operates() ? "that became active" : `active, of ${ctx.project}` }),
       h(Tile, { name: "Waiting", value: number(waits.total), note: waits.rows.length ? `in ${plural(waits.rows.length, "queue")}` : "nothing waits" }),
@@ -68,7 +68,7 @@ export function view({ queues, hosts, ready }, ctx) {
             { name: "room now", n: true, of: (q) => (q.capacity ? number(q.capacity.room) : "–") },
           ],
         })
-        : h(Empty, { title: "Nothing waits" }, queues.items.length ? ["All that was booted has a host. ", h("a", { href: to(["boot"]) }, "Boot a machine")]
+        : h(Empty, { title: "Nothing waits" }, offered ? ["All that was booted has a host. ", h("a", { href: to(["boot"]) }, "Boot a machine")]
           : ["There are no queues yet. An admin offers a flavor first: ", h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB")])),
       hosts && h(Card, { title: "Hosts, by state" }, list.length
         ? h(Bar, { label: "hosts by state", parts: states.map(([s, n]) => [kind(s), s, n]) })
