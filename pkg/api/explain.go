@@ -100,7 +100,9 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 
 // seesAmounts says whether the caller may see how much there is for a boot. Where the boot names hosts, that tells what
 // they have free, by itself or beside what there is without naming them: so what other projects have there.
-func (s *presenter) seesAmounts(b compute.Boot) bool { return s.names || b.Host == "" && len(b.Avoid) == 0 }
+func (s *presenter) seesAmounts(b compute.Boot) bool {
+	return s.names || b.Host == "" && len(b.Avoid) == 0
+}
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
 func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {

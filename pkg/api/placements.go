@@ -352,15 +352,16 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 		if len(gone) == 0 {
 			continue
 		}
-		out := &rest.ToGo{Machines: len(gone), Resources: compute.Resources{}}
+		out := &rest.ToGo{Machines: len(gone)}
+		if !s.names { // what one machine has is its flavor, and its project's business
+			return out
+		}
+		out.Host, out.Resources = v.Host, compute.Resources{}
 		for _, i := range gone {
 			out.Resources.Add(i.Resources)
-			if s.names {
-				out.Host = v.Host
-				out.Instances = append(out.Instances, rest.GoingInstance{
-					ID: i.ID, Project: i.Project, Name: i.Boot.Name, Resources: i.Resources,
-				})
-			}
+			out.Instances = append(out.Instances, rest.GoingInstance{
+				ID: i.ID, Project: i.Project, Name: i.Boot.Name, Resources: i.Resources,
+			})
 		}
 		return out
 	}

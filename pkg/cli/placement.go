@@ -225,10 +225,14 @@ func toGo(k client.Placement) string {
 	if g == nil {
 		return ""
 	}
-	line := fmt.Sprintf("one more fits without %d machines (%s) of the host that lacks least", g.Machines, humanResources(g.Resources))
+	what := fmt.Sprintf("%d machines", g.Machines)
 	if g.Machines == 1 {
-		line = strings.Replace(line, "machines", "machine", 1)
+		what = "1 machine"
 	}
+	if len(g.Resources) > 0 {
+		what += " (" + humanResources(g.Resources) + ")"
+	}
+	line := "one more fits without " + what + " of the host that lacks least"
 	if g.Host != "" {
 		var names []string
 		for _, i := range g.Instances {

@@ -60,6 +60,8 @@ type (
 	Mix           = rest.Mix
 	MixKind       = rest.MixKind
 	QuotaStep     = rest.QuotaStep
+	ToGo          = rest.ToGo
+	GoingInstance = rest.GoingInstance
 	Capacity      = rest.Capacity
 	CapacityBy    = rest.CapacityBy
 	ValueCapacity = rest.ValueCapacity

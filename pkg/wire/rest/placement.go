@@ -85,7 +85,7 @@ type Existing struct {
 // ToGo are machines of one host.
 type ToGo struct {
 	Machines  int               `json:"machines" doc:"How many."`
-	Resources compute.Resources `json:"resources" doc:"What they have together."`
+	Resources compute.Resources `json:"resources,omitempty" doc:"What they have together; shown to operators alone."`
 	Host      compute.HostID    `json:"host,omitempty" doc:"Where; shown to operators alone."`
 	Instances []GoingInstance   `json:"instances,omitempty" nullable:"false" doc:"Which; shown to operators alone."`
 }

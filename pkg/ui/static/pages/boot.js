@@ -137,8 +137,8 @@ function show() {
   field?.focus();
 }
 
-// toGo says without which machines it would fit. Their names are for operators.
-const toGo = (g) => g && `it would fit without ${plural(g.machines, "machine")} (${amounts(g.resources)})` +
+// toGo says without which machines it would fit. What they are is for operators.
+const toGo = (g) => g && `it would fit without ${plural(g.machines, "machine")}` + (g.resources ? ` (${amounts(g.resources)})` : "") +
   (g.host ? ` on ${g.host}: ${g.instances.map((i) => `${i.name || shortID(i.id)} of ${i.project}`).join(", ")}` : "");
 
 const limited = (q) => q.limit !== undefined;
