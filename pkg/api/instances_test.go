@@ -506,6 +506,9 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 		slices.SortFunc(line, func(a, b *compute.Instance) int {
 			return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
 		})
+		if v.inLine(q) != len(line) {
+			rt.Fatalf("queue %s: %d in line, want %d", q, v.inLine(q), len(line))
+		}
 		for n, i := range line {
 			if before, depth, oldest := v.position(i); int(before) != n || int(depth) != len(line) ||
 				!oldest.Equal(line[0].QueuedAt) {

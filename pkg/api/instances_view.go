@@ -505,6 +505,16 @@ func (v *instances) busyQueues() map[compute.QueueName]bool {
 	return out
 }
 
+// inLine is how many wait in a queue for any host: those that are pinned to one are in nobody's way elsewhere.
+func (v *instances) inLine(q compute.QueueName) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if w := v.byQueue[q]; w != nil {
+		return w.waiting.Len()
+	}
+	return 0
+}
+
 // position is where an instance stands in its queue's line, first come first: how
 // many are before it, how many wait, and since when the first does.
 func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest time.Time) {

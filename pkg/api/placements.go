@@ -319,7 +319,7 @@ func goingNames(all []rest.GoingInstance) string {
 	return strings.Join(names, ", ")
 }
 
-// ahead is what waits in the queues of some kinds.
+// ahead is what waits in the queues of some kinds, for any host.
 func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 	seen := map[compute.QueueName]bool{}
 	for _, k := range kinds {
@@ -328,7 +328,7 @@ func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 			continue
 		}
 		seen[q.Name] = true
-		if n := s.views.instances.waiting(q.Name); n > 0 {
+		if n := s.views.instances.inLine(q.Name); n > 0 {
 			w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
 			out = append(out, explain.Kind{Wanted: w, Count: int64(n)})
 		}

@@ -79,6 +79,27 @@ func TestPlacementsTogether(t *testing.T) {
 	}
 }
 
+// TestPlacementsAreNotBehindWhatIsPinned: what waits for one host alone takes no room anywhere else.
+func TestPlacementsAreNotBehindWhatIsPinned(t *testing.T) {
+	n := newNode(t)
+	n.sells("two", 2)
+	n.hears(offering("h1", 8))
+	waits := func(id compute.InstanceID, host compute.HostID) {
+		n.has(instance(id, "w", compute.StateQueued, func(i *compute.Instance) {
+			i.Queue, i.Boot.Flavor, i.Boot.Host, i.Resources = "two", "two", host, compute.Resources{compute.VCPU: 2}
+		}))
+	}
+	waits(id1, "h9")
+	waits(id2, "h9")
+	if p := n.places(`{"flavor":"two","count":4}`); p.Fits != 4 || !p.Starts || p.Kinds[0].Place.Depth != 0 {
+		t.Errorf("%+v", p)
+	}
+	waits(id3, "")
+	if p := n.places(`{"flavor":"two","count":4}`); p.Fits != 3 || p.Kinds[0].Place.Depth != 1 || !strings.Contains(p.Summary, "behind 1 that") {
+		t.Errorf("behind one: %+v", p)
+	}
+}
+
 // TestPlacementsRefuseAsBoots: what a boot is refused for, with everything that is said of it, is the same here.
 func TestPlacementsRefuseAsBoots(t *testing.T) {
 	n := newNode(t)
