@@ -253,7 +253,10 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		if err := ctx.Err(); err != nil {
 			return rest.Placements{}, notJudged(err)
 		}
-		p, before := sh.placement(k.asks, overQuota(limits, used, mix[i:i+1]))
+		p, before := sh.placement(k.asks, overQuota(limits, used, one(mix[i])))
+		if over := overQuota(limits, used, mix[i:i+1]); over != nil {
+			p.Refused = rest.FromReason(over)
+		}
 		p.Exists, p.Count, p.Fits, p.Alone = k.exists, k.count, filled.Fits[i], min(k.count, before.Room)
 		if p.Place != nil { // what waits there is of the same size
 			p.Alone = min(k.count, max(0, before.Room-int64(p.Place.Depth)))
@@ -403,6 +406,12 @@ func overQuota(limits, used compute.Resources, mix []explain.Kind) *compute.Reas
 		}
 	}
 	return nil
+}
+
+// one is one of a kind by itself, if it is not there already.
+func one(k explain.Kind) []explain.Kind {
+	k.Count = min(k.Count, 1)
+	return []explain.Kind{k}
 }
 
 const quotaRemedy = "delete something of this project, or ask for more quota"

@@ -5,6 +5,7 @@ package api
 import (
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,30 @@ func TestPlacementsTogether(t *testing.T) {
 	if p.Admitted != 2 || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded || p.Starts ||
 		!strings.HasPrefix(p.Summary, "of 4 the quota allows 2 (over quota: VCPU limit 13, used 4, asked 17); there is room for") {
 		t.Errorf("over quota: %+v", p)
+	}
+}
+
+// TestPlacementsOfWhatTheQuotaAllowsInPart: the summary of a kind is about one of them, and what refuses some is said too.
+func TestPlacementsOfWhatTheQuotaAllowsInPart(t *testing.T) {
+	n := newNode(t)
+	n.sells("two", 2)
+	n.hears(offering("h1", 8))
+	limit := func(instances int64) {
+		into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.Instances: instances}}), 200)
+	}
+	limit(2)
+	p := n.places(`{"flavor":"two","count":3}`)
+	k := p.Kinds[0]
+	if p.Admitted != 2 || k.Starts || k.Refused == nil || k.Refused.Quota.Asked != 3 || strings.Contains(k.Summary, "refused") ||
+		slices.Contains(k.YouCan, quotaRemedy) || p.Refused == nil || !slices.Contains(p.YouCan, quotaRemedy) {
+		t.Errorf("%+v", p)
+	}
+	limit(0)
+	p = n.places(`{"flavor":"two","count":3}`)
+	k = p.Kinds[0]
+	if p.Admitted != 0 || k.Refused == nil || k.Refused.Quota.Asked != 3 || !slices.Contains(k.YouCan, quotaRemedy) ||
+		!strings.HasPrefix(k.Summary, "it would be refused: over quota: INSTANCES limit 0, used 0, asked 1; beyond that, ") {
+		t.Errorf("not even one: %+v", p)
 	}
 }
 
