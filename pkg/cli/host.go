@@ -62,14 +62,14 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 					return err
 				}
 			}
-			h, err := w.ask(cmd.Context(), c, id)
+			h, acted, err := w.ask(cmd.Context(), c, id)
 			if err != nil {
 				return err
 			}
-			if !w.wait {
-				tellAsked(cmd, h, err)
+			if !acted {
+				tellAsked(cmd, h)
 			}
-			w.tellQuarantine(cmd, before, h)
+			w.tellQuarantine(cmd, acted, before, h)
 			return hostSheet().List(cmd.OutOrStdout(), out, []client.Host{h})
 		},
 	}
@@ -79,22 +79,48 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 	return cmd
 }
 
-// tellAsked says that a wish is on its way.
-func tellAsked(cmd *cobra.Command, h client.Host, err error) {
-	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
+// actsWithin is how long a command that does not wait gives a host to act: it mostly does so at once, and then the host is
+// shown as it is from now on.
+const actsWithin = 2 * time.Second
+
+// acts shows a host as soon as it has acted, or as it is if it has not after some time; acted says which.
+func acts(
+	ctx context.Context, c *client.Client, asked client.HostAsked, within time.Duration,
+) (now client.Host, acted bool, err error) {
+	err = until(ctx, within, func(ctx context.Context) (bool, string, error) {
+		seen, err := c.Host(ctx, asked.Host)
+		if err != nil {
+			return false, "", err
+		}
+		now, acted = seen, seen.DesiredSeen >= asked.Version
+		return acted, "host " + string(asked.Host) + " is " + now.State, nil
+	})
+	return now, acted, err
+}
+
+// actsSoon is acts for commands that do not wait: that it has not acted yet is no error.
+func actsSoon(ctx context.Context, c *client.Client, asked client.HostAsked) (client.Host, bool, error) {
+	now, acted, err := acts(ctx, c, asked, actsWithin)
+	if now.Host != "" && ctx.Err() == nil {
+		return now, acted, nil
 	}
+	return now, acted, err
+}
+
+// tellAsked says that a wish is on its way.
+func tellAsked(cmd *cobra.Command, h client.Host) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
 }
 
 // tellQuarantine says what becomes of a quarantine that a host was in before it was asked, as far as that is known
-// from here: of one that waits, the host has acted by now.
-func (w wish) tellQuarantine(cmd *cobra.Command, before, now client.Host) {
+// from here.
+func (w wish) tellQuarantine(cmd *cobra.Command, acted bool, before, now client.Host) {
 	was, is := before.State == compute.HostQuarantined.String(), now.State == compute.HostQuarantined.String()
 	switch why := printable(before.Reason); {
 	case w.verb != "enable":
-	case w.wait && is:
+	case acted && is:
 		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", now.Host, printable(now.Reason))
-	case w.wait && was:
+	case acted && was:
 		fmt.Fprintf(cmd.ErrOrStderr(), "the quarantine of host %s has ended; it was for this: %s\n", now.Host, why)
 	case was:
 		const words = "host %s is quarantined: %s; that ends if it is for starts that failed (--wait tells)\n"
@@ -102,7 +128,7 @@ func (w wish) tellQuarantine(cmd *cobra.Command, before, now client.Host) {
 	}
 }
 
-func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {
+func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, bool, error) {
 	var asked client.HostAsked
 	var err error
 	switch w.verb {
@@ -111,22 +137,13 @@ func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (clie
 	default:
 		asked, err = c.Enable(ctx, h, w.reason)
 	}
-	if err != nil || !w.wait {
-		if err != nil {
-			return client.Host{}, err
-		}
-		return c.Host(ctx, h)
+	switch {
+	case err != nil:
+		return client.Host{}, false, err
+	case w.wait:
+		return acts(ctx, c, asked, w.timeout)
 	}
-	var now client.Host
-	err = until(ctx, w.timeout, func(ctx context.Context) (bool, string, error) {
-		seen, err := c.Host(ctx, h)
-		if err != nil {
-			return false, "", err
-		}
-		now = seen
-		return now.DesiredSeen >= asked.Version, "host " + string(h) + " is " + now.State, nil
-	})
-	return now, err
+	return actsSoon(ctx, c, asked)
 }
 
 func hostSheet() Sheet[client.Host] {

@@ -74,8 +74,10 @@ func (d drain) run(cmd *cobra.Command, c *client.Client, f Format, host compute.
 		)
 		live.end()
 	} else {
-		w.host, err = c.Host(cmd.Context(), host)
-		tellAsked(cmd, w.host, err)
+		var acted bool
+		if w.host, acted, err = actsSoon(cmd.Context(), c, asked); err == nil && !acted {
+			tellAsked(cmd, w.host)
+		}
 	}
 	if w.host.Host == "" {
 		return err
