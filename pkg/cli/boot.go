@@ -44,8 +44,8 @@ machines run or have failed.
 
 With --count N the names are NAME-1 to NAME-N. With --dry-run nothing is booted:
 it says what would become of them, refuses what a boot is refused for, and exits
-with 4 if the quota keeps some out, and with 5 if they would not wait for room
-and there is none.
+with 4 if the quota keeps some out, with 5 if they would not wait for room and
+there is none, and with 6 if you may not boot them.
 
 A request whose answer is lost is repeated and still makes one machine. For the
 same in a script that may run again, give --key: the same key and the same
@@ -210,6 +210,17 @@ func (f bootFlags) maxKey() int {
 	return 255
 }
 
+// numbered is the name of the n-th of several machines, from 1 on.
+func numbered(name string, n int) string { return fmt.Sprintf("%s-%d", name, n) }
+
+// nameOf is the name of the n-th machine.
+func (f bootFlags) nameOf(name string, n int) string {
+	if f.count == 1 {
+		return name
+	}
+	return numbered(name, n)
+}
+
 // keys are those of each machine, empty without --key.
 func (f bootFlags) keys() []string {
 	keys := make([]string, f.count)
@@ -253,7 +264,7 @@ func bootAll(
 	for n, id := range ids {
 		one := b
 		if len(ids) > 1 {
-			one.Name = fmt.Sprintf("%s-%d", b.Name, n+1)
+			one.Name = numbered(b.Name, n+1)
 		}
 		group.Go(func() error {
 			if ctx.Err() != nil {

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -111,26 +112,72 @@ func readMix(stdin io.Reader, file string) (client.Mix, error) {
 
 // dryRun says what would become of a boot, and ends as the boot would if that is known.
 func (f bootFlags) dryRun(cmd *cobra.Command, c *client.Client, out Format, b compute.Boot) error {
-	mix := client.MixOf(c.Project(), b, int64(f.count))
-	mix.ID = compute.InstanceID(f.id)
-	ask := func() (client.Placements, error) { return c.Placements(cmd.Context(), mix) }
-	if f.key != "" && f.count == 1 { // of several, each has a key of its own
-		ask = func() (client.Placements, error) { return c.PlacementUnder(cmd.Context(), f.key, b) }
-	}
-	p, err := ask()
+	p, err := f.wouldBoot(cmd.Context(), c, b)
 	if err != nil {
 		return err
 	}
 	if err := printPlacements(cmd.OutOrStdout(), out, p); err != nil {
 		return err
 	}
+	return wouldEnd(p, b)
+}
+
+// wouldEnd is the error that a boot would end with; nil: none that is known.
+func wouldEnd(p client.Placements, b compute.Boot) error {
 	switch {
+	case !p.MayBoot:
+		return &compute.Error{
+			Kind: compute.KindForbidden, Message: "it would be refused: to boot needs the role member of project " + string(p.Project),
+			Remedy: "berth whoami shows your roles",
+		}
 	case p.Refused != nil:
 		return &compute.Error{Kind: compute.KindQuota, Message: "it would end in error: " + p.Refused.Message, Reason: p.Refused.Compute()}
 	case p.Fits < p.Count && b.OnNoCapacity == compute.FailAtOnce:
 		return &compute.Error{Kind: compute.KindNoCapacity, Message: "it would end in error: " + p.Summary}
 	}
 	return nil
+}
+
+// wouldBoot asks what would become of the machines of a boot.
+func (f bootFlags) wouldBoot(ctx context.Context, c *client.Client, b compute.Boot) (client.Placements, error) {
+	if f.key != "" {
+		return f.wouldBootUnder(ctx, c, b)
+	}
+	b.Name = f.nameOf(b.Name, f.count)
+	mix := client.MixOf(c.Project(), b, int64(f.count))
+	mix.ID = compute.InstanceID(f.id)
+	return c.Placements(ctx, mix)
+}
+
+// wouldBootUnder asks about each key, and then about those together that were not used before.
+func (f bootFlags) wouldBootUnder(ctx context.Context, c *client.Client, b compute.Boot) (out client.Placements, err error) {
+	if f.count > compute.MaxKinds {
+		return out, compute.Invalid("count", fmt.Sprint(f.count),
+			fmt.Sprintf("with --key a dry run asks about %d machines at most", compute.MaxKinds))
+	}
+	there := 0
+	for n, key := range f.keys() {
+		one := b
+		one.Name = f.nameOf(b.Name, n+1)
+		if out, err = c.PlacementUnder(ctx, key, one); err != nil {
+			return out, err
+		}
+		if out.Kinds[0].Exists != nil {
+			there++
+		}
+	}
+	switch {
+	case f.count == 1:
+		return out, nil
+	case there == f.count:
+		out.Summary = fmt.Sprintf("all %d are there already: nothing new would be booted", there)
+		return out, nil
+	}
+	b.Name = f.nameOf(b.Name, f.count)
+	if out, err = c.Placements(ctx, client.MixOf(c.Project(), b, int64(f.count-there))); err == nil && there > 0 {
+		out.Summary = fmt.Sprintf("of %d there are %d already; %s", f.count, there, out.Summary)
+	}
+	return out, err
 }
 
 func printPlacements(w io.Writer, f Format, p client.Placements) error {
@@ -147,8 +194,13 @@ func printPlacements(w io.Writer, f Format, p client.Placements) error {
 
 func placements(p client.Placements, now time.Time) []detail {
 	starts := "no"
-	if p.Starts {
+	switch {
+	case p.Starts && !p.MayBoot:
+		starts = fmt.Sprintf("yes, if a member of project %s boots: you may not", p.Project)
+	case p.Starts:
 		starts = "yes"
+	case !p.MayBoot:
+		starts = fmt.Sprintf("no, and booting in project %s is for its members: you may not", p.Project)
 	}
 	out := []detail{{"Starts now", starts}, {"Why", p.Summary}}
 	if p.Count > 1 {
