@@ -22,8 +22,9 @@ import (
 )
 
 const placementsDescription = "Takes one boot as POST /v1/instances does, with a count, or a mix of them, and says: what " +
-	"the quota would be used, how many of them hosts have room for now, all kinds together and behind what waits in their " +
-	"queues, what is short, and which machines would have to go so that one more fits. What a boot is refused for is " +
+	"the quota would be used, how many of them hosts have room for now, all kinds together and behind what waits in " +
+	"their queues, what is short, and which machines would have to go so that one more fits. What waits in other queues " +
+	"for the same hosts is not counted, nor what was accepted and is not decided yet. What a boot is refused for is " +
 	"refused here in the same words; in a mix the field says in which kind. It is worked out from what hosts said last. " +
 	"Nothing is booted, reserved or written: what is true now may not be when they are booted."
 
@@ -88,13 +89,14 @@ func checkBeside(before []rest.MixKind, kinds []kind, a rest.MixKind, k kind) er
 		return compute.Invalid("project", string(k.asks.Project), "ask for one project at a time")
 	}
 	if at := slices.IndexFunc(before, func(b rest.MixKind) bool { return a.ID != "" && b.ID == a.ID }); at >= 0 {
-		return compute.Invalid("id", string(a.ID), fmt.Sprintf("an id names one machine, and mix[%d] has it already: give it once", at))
+		return compute.Invalid("id", string(a.ID),
+			fmt.Sprintf("an id names one machine, and mix[%d] has it already: give it once", at))
 	}
 	return nil
 }
 
-// checkNamesHosts refuses a question that names hosts and is about several machines, but for callers that see what hosts
-// have: from how many fit on one host, or on all others, a project would learn what other projects have there.
+// checkNamesHosts refuses a question that names hosts and is about several machines, but for callers that see what
+// hosts have: from how many fit on one host, or on all others, a project would learn what other projects have there.
 func checkNamesHosts(ctx context.Context, asked []rest.MixKind) error {
 	var all int64
 	for _, a := range asked {

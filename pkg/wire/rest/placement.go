@@ -32,9 +32,9 @@ func (m Mix) Kinds() (kinds []MixKind, mixed bool) {
 type Placements struct {
 	Project      compute.Project `json:"project"`
 	Count        int64           `json:"count" doc:"How many machines it would be, without those that are there already."`
-	Fits         int64           `json:"fits" doc:"How many of them hosts have room for now: all kinds together, behind what waits in their queues."`
+	Fits         int64           `json:"fits" doc:"How many of them hosts have room for now: all kinds together, behind what waits in their queues for any host. What waits in other queues for the same hosts is not counted, nor what was accepted and is not decided yet."`
 	Admitted     int64           `json:"admitted" doc:"How many of them the quota allows, in the order given."`
-	Starts       bool            `json:"starts" doc:"All of them: the quota allows them, and hosts have room behind what waits."`
+	Starts       bool            `json:"starts" doc:"All of them: the quota allows them, and they fit."`
 	MayBoot      bool            `json:"may_boot" doc:"The caller has the role in the project that a boot needs."`
 	Summary      string          `json:"summary" doc:"What would become of them, in a sentence."`
 	Quota        []QuotaStep     `json:"quota" nullable:"false" doc:"By class, in alphabetical order."`
@@ -65,7 +65,7 @@ type Placement struct {
 	Count        int64              `json:"count" doc:"How many are asked for."`
 	Fits         int64              `json:"fits" doc:"How many of them hosts have room for now, together with all else that is asked for, behind what waits."`
 	Alone        int64              `json:"alone" doc:"How many of them hosts would have room for if nothing else were asked for."`
-	Starts       bool               `json:"starts" doc:"All of them: the quota allows it, and hosts have room behind what waits."`
+	Starts       bool               `json:"starts" doc:"All of them: the quota allows it, and they fit."`
 	Exists       *Existing          `json:"exists,omitempty" doc:"With an id or key that was used for the same boot: nothing new would be booted."`
 	Summary      string             `json:"summary" doc:"What would become of one by itself, in a sentence."`
 	Refused      *Reason            `json:"refused,omitempty" doc:"The quota that keeps out some of them, if nothing else were asked for."`
