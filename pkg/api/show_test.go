@@ -61,7 +61,7 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 		a := n.do(method, target, body)
 		asked++
 		for _, secret := range []string{
-			"alien", ".secret", "DATAOF", "KEYOFalien", "5011", "5111", "j1", "journal-of", "rack",
+			"alien", ".secret", "DATAOF", "KEYOFalien", "50111111", "51111111", "j1", "journal-of", "rack",
 		} {
 			text := string(a.body)
 			for _, said := range []string{target, body} { // what the caller said itself
