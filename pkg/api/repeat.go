@@ -20,8 +20,11 @@ import (
 // keyHeader is how a caller without an id of its own makes a boot repeatable.
 const keyHeader = "Idempotency-Key"
 
-// maxKey is the longest key, in bytes.
-const maxKey = 255
+// What keys look like: printable ASCII, so many bytes at most.
+const (
+	maxKey     = 255
+	keyPattern = "^[ -~]+$"
+)
 
 // Resolve takes the key as it was sent: a key that is given and empty is a
 // mistake, not the absence of one.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,7 +20,7 @@ func (s *Server) routeCapabilities(api huma.API) {
 		OperationID: "list-capabilities", Method: http.MethodGet, Path: "/v1/capabilities", Tags: []string{"capabilities"},
 		Summary: "Say what is valid in a request",
 		Description: "Flavors, the axes that they may be combined with, limits, what names look like, states, and reason " +
-			"codes: all that a client has to know to make a request that is not refused for what it says. It changes only " +
+			"codes: what a client has to know to make a request that is not refused for what it says. It changes only " +
 			"with what is offered and with the version of Berth, and has an ETag: with If-None-Match the answer is 304, " +
 			"without a body, while it is the same.",
 	}
@@ -49,6 +50,7 @@ func (s *Server) listCapabilities(_ context.Context, in *capabilitiesInput) (*ca
 	}
 	doc := capabilities.Document(capabilities.Offer{
 		API: version, Reads: s.config.Reads, Flavors: s.config.Catalog.Flavors(), Axes: axes, Limits: limits(),
+		Names: []rest.NameRule{{Of: keyHeader, Pattern: keyPattern, Most: maxKey}},
 	})
 	doc.Next = next
 	tag, err := capabilities.Tag(doc)
@@ -75,5 +77,11 @@ func limits() []rest.Limit {
 		capabilities.Tagged("console", reflect.TypeFor[consoleInput](), "Limit", "bytes"),
 		capabilities.Tagged("list", reflect.TypeFor[Paging](), "Limit", "entries"),
 		capabilities.Tagged("list", reflect.TypeFor[listInput](), "ID", "ids"),
+		capabilities.Tagged("events", reflect.TypeFor[eventsInput](), "Reason", "reasons"),
+		capabilities.Tagged("host", reflect.TypeFor[rest.HostWish](), "Reason", "characters"),
+		capabilities.Tagged("dead host", reflect.TypeFor[rest.DeadHost](), "Reason", "characters"),
+		capabilities.Tagged("dead host", reflect.TypeFor[rest.DeadHost](), "By", "characters"),
+		{Request: "token", Field: "name", Unit: "bytes", Most: compute.MaxTokenName},
+		{Request: "token", Field: "expires_in", Unit: "seconds", Most: int64(maxTokenLife / time.Second)},
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -119,7 +121,21 @@ func sshKey(size int64) string {
 }
 
 // probes are requests that have so much of what a limit is about, by the limit.
-func (n *node) probes() map[string]func(most int64) answer {
+func (n *node) probes(t *testing.T) map[string]func(most int64) answer {
+	dead := func(change func(*rest.DeadHost, int64)) func(int64) answer {
+		return func(most int64) (a answer) {
+			w := rest.DeadHost{Fenced: true}
+			change(&w, most)
+			synctest.Test(t, func(t *testing.T) { a = silentHost(t).do("POST", "/v1/hosts/h1/forget", w) })
+			return a
+		}
+	}
+	token := func(w rest.TokenWish) answer {
+		n := lockedNode(t)
+		n.as = n.token(auth.RoleAdmin, "")
+		w.Role = compute.RoleOperator
+		return n.do("POST", "/v1/tokens", w)
+	}
 	boot := func(change func(*rest.Boot, int64)) func(int64) answer {
 		return func(most int64) answer {
 			b := rest.Boot{Flavor: "m1.small"}
@@ -186,6 +202,20 @@ func (n *node) probes() map[string]func(most int64) answer {
 		"list id ids": func(most int64) answer {
 			return n.do("GET", "/v1/instances?"+strings.Repeat("&id="+string(id2), int(most)), nil)
 		},
+		"events reason reasons": func(most int64) answer {
+			return n.do("GET", "/v1/events?follow=false"+strings.Repeat("&reason=BuildFailed", int(most)), nil)
+		},
+		"host reason characters": func(most int64) answer {
+			n := newNode(t)
+			n.hears(offering("h1", 8))
+			return n.do("POST", "/v1/hosts/h1/drain", rest.HostWish{Reason: atLeast(most, "")})
+		},
+		"dead host reason characters": dead(func(w *rest.DeadHost, n int64) { w.Reason = atLeast(n, "") }),
+		"dead host by characters":     dead(func(w *rest.DeadHost, n int64) { w.By = atLeast(n, "") }),
+		"token name bytes":            func(most int64) answer { return token(rest.TokenWish{Name: atLeast(most, "")}) },
+		"token expires_in seconds": func(most int64) answer {
+			return token(rest.TokenWish{ExpiresIn: rest.Duration(time.Duration(most) * time.Second)})
+		},
 		"console limit bytes": func(most int64) answer {
 			n.hosted(func(cmd compute.Command) []compute.Console {
 				return []compute.Console{answeredBy("h1", cmd, "login:")}
@@ -201,7 +231,7 @@ func TestLimitsAreTheChecks(t *testing.T) {
 	n.offer()
 	n.hears(offering("h1", 8))
 	n.has(instance(id1, "w", compute.StateActive))
-	probes := n.probes()
+	probes, least := n.probes(t), 0
 	for _, l := range n.valid().Limits {
 		name := fmt.Sprintf("%s %s %s", l.Request, l.Field, l.Unit)
 		probe := probes[name]
@@ -213,6 +243,13 @@ func TestLimitsAreTheChecks(t *testing.T) {
 		if a := probe(l.Most); a.status >= 300 {
 			t.Errorf("%s: %d are refused: %s", name, l.Most, a.body)
 		}
+		if l.Least > 0 {
+			into[rest.Problem](probe(l.Least-1), 422)
+			if a := probe(l.Least); a.status >= 300 {
+				t.Errorf("%s: %d are refused: %s", name, l.Least, a.body)
+			}
+			least++
+		}
 		a := probe(l.Most + 1)
 		if p := into[rest.Problem](a, a.status); a.status < 400 || a.status >= 500 || p.Field == "" || p.Remedy == "" {
 			t.Errorf("%s: %d are answered %d: %s", name, l.Most+1, a.status, a.body)
@@ -220,6 +257,9 @@ func TestLimitsAreTheChecks(t *testing.T) {
 	}
 	for name := range probes {
 		t.Errorf("%s: the document does not have it", name)
+	}
+	if least != 2 { // of pages of lists, and of the console
+		t.Errorf("%d have a least", least)
 	}
 }
 
@@ -232,6 +272,11 @@ func TestNamesAreTheChecks(t *testing.T) {
 	flavor := func(f rest.Flavor) answer { return n.do("POST", "/v1/flavors?dry_run=true", f) }
 	one := compute.Resources{compute.VCPU: 1}
 	probes := map[string]func(name string) answer{
+		"Idempotency-Key": func(s string) answer {
+			req := httptest.NewRequest("POST", "/v1/instances", strings.NewReader(`{"flavor":"m1.small"}`))
+			req.Header.Set("Idempotency-Key", s)
+			return n.ask(req)
+		},
 		"project":     func(s string) answer { return boot(rest.Boot{Project: compute.Project(s)}) },
 		"host":        func(s string) answer { return boot(rest.Boot{Avoid: []compute.HostID{compute.HostID(s)}}) },
 		"instance id": func(s string) answer { return boot(rest.Boot{ID: compute.InstanceID(s)}) },
@@ -270,6 +315,12 @@ func TestNamesAreTheChecks(t *testing.T) {
 		}
 		if a := probe(name); a.status >= 300 {
 			t.Errorf("%s of %d bytes is refused: %s", r.Of, r.Most, a.body)
+		}
+		for _, s := range []string{"", " ", "~", "ä", "a\tb"} { // as the pattern says, so the check
+			fits := regexp.MustCompile(r.Pattern).MatchString(s)
+			if a := probe(s); r.Of == keyHeader && fits != (a.status < 300) {
+				t.Errorf("%s %q: the pattern says %t, and it is answered %d: %s", r.Of, s, fits, a.status, a.body)
+			}
 		}
 		if a := probe(name + letter); a.status < 400 || a.status >= 500 {
 			t.Errorf("%s of %d bytes is answered %d: %s", r.Of, r.Most+1, a.status, a.body)

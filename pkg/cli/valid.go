@@ -93,8 +93,13 @@ func limitSheet() Sheet[client.Limit] {
 	}}
 }
 
-// most is a limit for people: sizes of whole KiB as those.
+// most is a limit for people: sizes of whole KiB as those, and with the least where that is not 0.
 func most(l client.Limit) string {
+	if l.Least != 0 {
+		least := l.Least
+		l.Least = 0
+		return fmt.Sprintf("%d to %s", least, most(l))
+	}
 	if l.Unit == "bytes" && l.Most >= 1<<20 && l.Most%(1<<20) == 0 {
 		return fmt.Sprintf("%d (%d MiB)", l.Most, l.Most>>20)
 	}

@@ -23,7 +23,8 @@ type Offer struct {
 	Reads   compute.Schema // the newest schema of records that the node reads
 	Flavors []compute.Flavor
 	Axes    []compute.Capability
-	Limits  []rest.Limit // besides those of the words themselves
+	Limits  []rest.Limit    // besides those of the words themselves
+	Names   []rest.NameRule // likewise
 }
 
 // Document is what is valid, in an order that does not change.
@@ -31,7 +32,7 @@ func Document(o Offer) rest.Capabilities {
 	defaults := compute.Boot{}.WithDefaults()
 	doc := rest.Capabilities{
 		Items: []rest.Capability{}, Flavors: []rest.Flavor{}, Limits: slices.Concat(bootLimits(), flavorLimits(), o.Limits),
-		Names: names(), OnNoCapacity: noCapacities(), States: states(), PowerStates: powerStates(), Reasons: reasons(),
+		Names: slices.Concat(names(), o.Names), OnNoCapacity: noCapacities(), States: states(), PowerStates: powerStates(), Reasons: reasons(),
 		Defaults: rest.Defaults{
 			Project: rest.DefaultProject, Attempts: defaults.Attempts, Deadline: rest.Duration(defaults.Deadline),
 			OnNoCapacity: defaults.OnNoCapacity.String(),
@@ -85,6 +86,7 @@ func Tagged(request string, input reflect.Type, field, unit string) rest.Limit {
 			l.Most = most
 		}
 	}
+	l.Least, _ = strconv.ParseInt(f.Tag.Get("minimum"), 10, 64) // 0 without one
 	return l
 }
 

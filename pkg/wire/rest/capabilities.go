@@ -9,8 +9,8 @@ type Capabilities struct {
 	Items        []Capability `json:"items" nullable:"false" doc:"The axes that flavors may be combined with, by name, with their values: all, or a page where limit or marker is given."`
 	Next         string       `json:"next,omitempty" doc:"Where limit is given: give this as marker to get the next page of items; absent on the last."`
 	Flavors      []Flavor     `json:"flavors" nullable:"false" doc:"All flavors, by name."`
-	Limits       []Limit      `json:"limits" nullable:"false" doc:"How much each part of a request may have. One that has more is refused, by the name of the field."`
-	Names        []NameRule   `json:"names" nullable:"false" doc:"What names look like."`
+	Limits       []Limit      `json:"limits" nullable:"false" doc:"How much each part of a request may have. One that has more is refused, by the name of the field. What filters of lists may have is in /openapi.json."`
+	Names        []NameRule   `json:"names" nullable:"false" doc:"What names and keys look like."`
 	OnNoCapacity []Meaning    `json:"on_no_capacity" nullable:"false" doc:"The choices of that field of a boot."`
 	Defaults     Defaults     `json:"defaults" doc:"What counts where a boot says nothing."`
 	States       []Meaning    `json:"states" nullable:"false" doc:"Of an instance."`
@@ -21,9 +21,10 @@ type Capabilities struct {
 
 // Limit is how much one part of a request may have.
 type Limit struct {
-	Request string `json:"request" doc:"Which: boot, placements, power (stop, start, reboot), console, list, flavor, or any that has a body." example:"boot"`
+	Request string `json:"request" doc:"Which: boot, placements, power (stop, start, reboot), console, list, events, flavor, host (drain, disable, enable), dead host (evacuate, forget), token, or any that has a body." example:"boot"`
 	Field   string `json:"field" example:"name"`
 	Unit    string `json:"unit" doc:"What most counts." example:"bytes"`
+	Least   int64  `json:"least,omitempty" doc:"What has less is refused; absent: 0, which is as if the field were left out." example:"1"`
 	Most    int64  `json:"most" example:"255"`
 }
 
