@@ -127,6 +127,15 @@ type Wanted struct {
 	Reasons  []compute.ReasonCode
 }
 
+// Has says whether the Present of an instance passes, without making it.
+func (f Wanted) Has(i *compute.Instance) bool {
+	why := i.Reason
+	if why == nil {
+		why = i.Stopped
+	}
+	return f.Takes(&Event{Project: i.Project, ID: i.ID, Host: i.Host, After: i.State, Reason: why})
+}
+
 // Takes says whether an event passes.
 func (f Wanted) Takes(e *Event) bool {
 	return (f.Project == "" || f.Project == e.Project) &&

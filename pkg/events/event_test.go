@@ -102,6 +102,25 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// What is present passes before it is made an event, or not, as it does afterwards.
+func TestWantedOfThePresent(t *testing.T) {
+	stopped := func(i *compute.Instance) { i.Stopped = &compute.Reason{Code: compute.GuestShutdown} }
+	for _, i := range []*compute.Instance{
+		machine(1, compute.StateQueued), machine(2, compute.StateStarting, on("h1")), machine(3, compute.StateQueued, failed),
+		machine(3, compute.StateActive, on("h2"), stopped), machine(3, compute.StateError, failed, stopped),
+	} {
+		for _, f := range []Wanted{
+			{}, {Project: "web"}, {Project: "db"}, {Instance: "i"}, {Instance: "j"}, {Host: "h1"}, {Host: "h2"},
+			{States: []compute.State{compute.StateQueued}}, {Reasons: []compute.ReasonCode{compute.GuestShutdown}},
+			{Reasons: []compute.ReasonCode{compute.BuildFailed}},
+		} {
+			if has, takes := f.Has(i), f.Takes(Present(i)); has != takes {
+				t.Errorf("%+v of %+v: %t before, %t afterwards", f, i, has, takes)
+			}
+		}
+	}
+}
+
 func TestPositionsAsText(t *testing.T) {
 	for text, want := range map[string]Positions{
 		"3:1843": {3: 1843}, "0:12,1:44,10:0": {0: 12, 1: 44, 10: 0},

@@ -113,6 +113,16 @@ func (l *Listener) lift() {
 	}
 }
 
+// Renew has it go on with what comes from now on. It stays the same one of the listeners that there may be.
+func (l *Listener) Renew() {
+	l.log.mu.RLock()
+	defer l.log.mu.RUnlock()
+	for _, p := range l.follow {
+		l.at[p] = l.log.parts[p].head
+	}
+	l.number, l.chunk, l.foreign, l.began = l.log.next, nil, false, true
+}
+
 // At is where it goes on: the id of what it was told last.
 func (l *Listener) At() ID {
 	out := ID{l.log.name, make(Positions, len(l.follow))}

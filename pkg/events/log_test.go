@@ -147,6 +147,28 @@ func TestAnIDOfAnotherLog(t *testing.T) {
 	want(t, listen(t, l, Wish{From: ID{"new", Positions{0: 3}}}), "0:3")
 }
 
+// A listener that begins anew does so where there is no place for another one, too.
+func TestRenew(t *testing.T) {
+	l := NewLog("", Bounds{Kept: 2, Listeners: 1, OfCaller: 1}, 1)
+	a := listen(t, l, Wish{Caller: "a", From: ID{Positions: Positions{0: 0}}})
+	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 0), entry(0, 2, 0)})
+	if k := a.Next().Kind; k != Gap {
+		t.Fatalf("told %d", k)
+	}
+	if a.Renew(); l.Listeners() != 1 {
+		t.Errorf("%d listeners", l.Listeners())
+	}
+	want(t, a)
+	l.Take([]Entry{entry(0, 3, 0)})
+	want(t, a, "0:3")
+	a.Renew()
+	l.Take([]Entry{entry(0, 4, 0), entry(0, 5, 0), entry(0, 6, 0)})
+	want(t, a, "slow at 0:4")
+	a.Renew()
+	l.Stop()
+	want(t, a, "stopped at 0:7")
+}
+
 func TestListenersAreBounded(t *testing.T) {
 	l := NewLog("", Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
 	a := listen(t, l, Wish{Caller: "a"})
