@@ -3,9 +3,12 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -49,6 +52,10 @@ func TestScripts(t *testing.T) {
 						ts.Fatalf("berth %s: exit code %d, want %d", strings.Join(args[1:], " "), code, want)
 					}
 				},
+				// until REGEXP ARGS… runs berth until a line of what it prints matches, and ends it.
+				"until": func(ts *testscript.TestScript, _ bool, args []string) {
+					ts.Check(runUntil(ts, regexp.MustCompile(args[0]), args[1:]))
+				},
 				// soon REGEXP ARGS… runs berth again and again until what it prints matches.
 				"soon": func(ts *testscript.TestScript, _ bool, args []string) {
 					want := regexp.MustCompile("(?m)" + args[0])
@@ -75,6 +82,37 @@ func runBerth(ts *testscript.TestScript, args []string) int {
 	}
 	ts.Check(err)
 	return 0
+}
+
+// runUntil runs berth until a line of what it prints matches.
+func runUntil(ts *testscript.TestScript, want *regexp.Regexp, args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), soonEnough)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, args...)
+	for _, name := range []string{"BERTH_API", "BERTH_TOKEN", "HOME", "TZ", asBerth} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(io.TeeReader(out, &said)); lines.Scan(); {
+		if want.MatchString(lines.Text()) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+			return nil
+		}
+	}
+	return fmt.Errorf("berth %s: ended (%v) without a line like %s:\n%s", strings.Join(args, " "), cmd.Wait(), want, &said)
 }
 
 // firstToken is a node's only one, an admin's.

@@ -5,9 +5,12 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -45,6 +48,8 @@ const (
 	writeEvent   = 10 * time.Second // how long a listener may take nothing
 	tellAtOnce   = 256              // events between two looks at whether to go on
 	comeAgain    = time.Second      // after the end of a stream
+	mostPresent  = 1_000_000
+	listAtOnce   = 2
 	allProjects  = compute.Project("*")
 	shareOfALone = 4 // one caller may have a quarter of the listeners
 )
@@ -57,7 +62,7 @@ type eventsInput struct {
 	Reason      []string           `query:"reason,explode" maxItems:"50" doc:"Only changes with one of these reasons, as in BuildFailed." nullable:"false"`
 	LastEventID string             `header:"Last-Event-ID" doc:"The last id that came: it goes on behind it."`
 	Since       time.Time          `query:"since" doc:"Without Last-Event-ID: begin with what this node knows since then, by the time of the log."`
-	Present     bool               `query:"present" doc:"Tell how the instances are now, too. Not with project=*."`
+	Present     bool               `query:"present" doc:"Tell how the instances are now, too."`
 	Follow      bool               `query:"follow" default:"true" doc:"false: end when all is told that there is now."`
 }
 
@@ -101,8 +106,6 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 		w.Partitions = []int32{wire.Partition(project, s.config.Partitions)}
 	case !caller.ReadsAll():
 		return w, auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
-	case in.Present:
-		return w, compute.Invalid("present", "true", "give one project; GET /v1/hosts/{host}/instances lists a host's")
 	}
 	if in.Instance != "" && in.Instance.Check() != nil {
 		return w, compute.Invalid("instance", string(in.Instance), "give the whole id in lower case")
@@ -138,9 +141,27 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 	return w, nil
 }
 
-// present lists the instances of a project as they are, the oldest first, and begins to listen to what changes from
-// then on: nothing changes in between.
+// present lists the instances that are wanted as they are, the oldest first, and begins to listen to what changes from
+// then on: nothing changes in between. Nobody waits until they are in order.
 func (v *instances) present(w events.Wanted, begin func() error) ([]*compute.Instance, error) {
+	found, err := v.mayBePresent(w, begin)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(k *entry) bool {
+		gone := k.state() == compute.StateDeleted && len(w.States) == 0 && w.Instance == ""
+		return k.instance == nil || gone || !w.Has(k.instance)
+	})
+	slices.SortFunc(found, listOrder)
+	all := make([]*compute.Instance, len(found))
+	for n, k := range found {
+		all[n] = k.instance
+	}
+	return all, nil
+}
+
+// mayBePresent are those that can be wanted, in no order: by the index that has the fewest others.
+func (v *instances) mayBePresent(w events.Wanted, begin func() error) (found []*entry, err error) {
 	v.telling.Lock()
 	defer v.telling.Unlock()
 	if err := begin(); err != nil {
@@ -148,21 +169,74 @@ func (v *instances) present(w events.Wanted, begin func() error) ([]*compute.Ins
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var found []*entry
-	if of := v.byProject[w.Project]; of != nil {
-		for k := range of.byID.From(nil) {
-			gone := k.state() == compute.StateDeleted && len(w.States) == 0 && w.Instance == ""
-			if k.instance != nil && !gone && w.Takes(events.Present(k.instance)) {
+	switch {
+	case w.Instance != "" && w.Project != "":
+		if k := v.lookup(instanceKey{w.Project, w.Instance}); k != nil {
+			found = append(found, k)
+		}
+	case w.Instance != "":
+		if k := v.byID[w.Instance]; k != nil {
+			found = append(found, k)
+		}
+		for at, k := range v.others {
+			if at.id == w.Instance {
 				found = append(found, k)
 			}
 		}
+	case w.Host != "":
+		found = slices.AppendSeq(found, maps.Keys(v.byHost[w.Host]))
+	case w.Project != "":
+		found = v.byProject[w.Project].inStates(found, w.States)
+	default:
+		for _, of := range v.byProject {
+			found = of.inStates(found, w.States)
+		}
 	}
-	slices.SortFunc(found, listOrder)
-	all := make([]*compute.Instance, 0, len(found))
-	for _, k := range found {
-		all = append(all, k.instance)
+	return found, nil
+}
+
+// inStates appends those of a project that are in some states; of none, in all but deleted.
+func (t *projectIndex) inStates(to []*entry, states []compute.State) []*entry {
+	if t == nil {
+		return to
 	}
-	return all, nil
+	for s, all := range t.byState {
+		state := compute.State(s)
+		if len(states) == 0 && state != compute.StateDeleted || slices.Contains(states, state) {
+			to = slices.AppendSeq(slices.Grow(to, all.Len()), all.From(nil))
+		}
+	}
+	return to
+}
+
+// presents bounds the instances that listeners are still to be told of as they were, of all listeners together: each is
+// kept in memory for that though it may have changed. They are listed for two listeners at a time.
+type presents struct {
+	listing chan struct{}
+	most    int // one listener alone may be told of more
+	mu      sync.Mutex
+	held    int
+}
+
+// hold takes places for so many, until they are let go.
+func (p *presents) hold(n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held > 0 && p.held+n > p.most {
+		return &compute.Error{
+			Kind: compute.KindUnavailable, Field: "present", Value: "true",
+			Message: fmt.Sprintf("this node tells others of %d instances as they are already", p.held),
+			Remedy:  "try again in a moment, ask another node, or for fewer of them",
+		}
+	}
+	p.held += n
+	return nil
+}
+
+func (p *presents) letGo(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held -= n
 }
 
 // event shows one.

@@ -30,6 +30,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	present []*compute.Instance // that are to be told
+	held    int                 // places among the presents
 }
 
 // endsBecause is what the last event of a stream says for people.
@@ -50,11 +51,11 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 	t := &stream{
 		server: s, in: in, wish: w, show: s.presenter(h.Context()), w: to, control: http.NewResponseController(to),
 	}
-	if err := t.listen(in.Present && in.LastEventID == ""); err != nil {
+	defer t.leave()
+	if err := t.listen(h.Context()); err != nil {
 		s.answer(h, s.refuse(followEvents, err))
 		return
 	}
-	defer func() { t.Close() }()
 	for name, value := range map[string]string{
 		"Content-Type": sse.ContentType, "Cache-Control": "no-store",
 		"X-Accel-Buffering": "no", // proxies that would wait until there is more
@@ -89,20 +90,50 @@ func (s *Server) stillMay(h huma.Context, r *http.Request) error {
 }
 
 // listen begins to listen, with the present or without.
-func (t *stream) listen(present bool) (err error) {
-	begin := func() error {
-		l, err := t.server.events.Listen(t.wish)
-		if err == nil {
-			t.Listener = l
-		}
+func (t *stream) listen(ctx context.Context) (err error) {
+	begin := func() (err error) {
+		t.Listener, err = t.server.events.Listen(t.wish)
 		return err
 	}
-	if !present {
+	if !t.in.Present || t.in.LastEventID != "" {
 		return begin()
 	}
-	t.wish.From, t.wish.Since = events.ID{}, time.Time{}
-	t.present, err = t.server.views.instances.present(t.wish.Wanted, begin)
-	return err
+	t.wish.Since = time.Time{}
+	return t.list(ctx, begin)
+}
+
+// list lists the present, and begins to listen at it.
+func (t *stream) list(ctx context.Context, begin func() error) (err error) {
+	all := &t.server.present
+	select {
+	case all.listing <- struct{}{}:
+		defer func() { <-all.listing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	found, err := t.server.views.instances.present(t.wish.Wanted, begin)
+	if err == nil {
+		err = all.hold(len(found))
+	}
+	if err != nil {
+		return err
+	}
+	t.present, t.held = found, len(found)
+	return nil
+}
+
+// leave ends it for the others, however far it is.
+func (t *stream) leave() {
+	t.presented()
+	if t.Listener != nil {
+		t.Close()
+	}
+}
+
+// presented has nothing more of the present to be told.
+func (t *stream) presented() {
+	t.server.present.letGo(t.held)
+	t.present, t.held = nil, 0
 }
 
 // tell answers why it is over; with an error the listener cannot be told.
@@ -113,7 +144,7 @@ func (t *stream) tell(ctx context.Context, may func() error) (why string, err er
 	beat := time.NewTicker(t.server.config.KeepOpen)
 	defer beat.Stop()
 	for {
-		more, why, err := t.some()
+		more, why, err := t.some(ctx)
 		if err != nil || why != "" {
 			return why, err
 		}
@@ -147,7 +178,7 @@ func closed() <-chan struct{} {
 }
 
 // some tells a part of what there is, and says whether there may be more.
-func (t *stream) some() (more bool, why string, err error) {
+func (t *stream) some(ctx context.Context) (more bool, why string, err error) {
 	for range tellAtOnce {
 		if t.presenting() {
 			if err := t.tellPresent(); err != nil {
@@ -163,9 +194,9 @@ func (t *stream) some() (more bool, why string, err error) {
 		case events.Slow:
 			return false, "slow", nil
 		case events.Gap:
-			err = t.gap("forgotten", "changes before this may be missing: this node does not have them")
+			why, err = t.gap(ctx, "forgotten", "changes before this may be missing: this node does not have them")
 		case events.Foreign:
-			err = t.gap("another-log",
+			why, err = t.gap(ctx, "another-log",
 				"the Last-Event-ID is none of this log: it is of another cell, or of one that was made anew")
 		case events.Change:
 			name := rest.EventChange
@@ -175,8 +206,8 @@ func (t *stream) some() (more bool, why string, err error) {
 			id := t.At().String()
 			err = t.write(name, id, t.show.event(i.Event, id))
 		}
-		if err != nil {
-			return false, "", err
+		if err != nil || why != "" {
+			return false, why, err
 		}
 	}
 	return true, "", nil
@@ -196,24 +227,24 @@ func (t *stream) presenting() bool { return t.present != nil }
 // tellPresent tells of one instance how it is; after the last, that it was that.
 func (t *stream) tellPresent() error {
 	if len(t.present) == 0 {
-		t.present = nil
+		t.presented()
 		id := t.At().String()
 		return t.write(rest.EventPresented, id, rest.EventsGap{ID: id})
 	}
 	i := t.present[0]
-	t.present = t.present[1:]
+	t.present[0], t.present = nil, t.present[1:]
 	return t.write(rest.EventPresent, "", t.show.event(events.Present(i), ""))
 }
 
-// gap says that something is missing. The present then is what the listener needs.
-func (t *stream) gap(why, message string) error {
+// gap says that something is missing. The present then is what the listener needs: where it cannot be told, it is over.
+func (t *stream) gap(ctx context.Context, missing, message string) (why string, err error) {
 	if t.in.Present {
-		t.Close()
-		if err := t.listen(true); err != nil {
-			return err
+		if err := t.list(ctx, func() error { t.Renew(); return nil }); err != nil {
+			t.present = []*compute.Instance{} // it is not told to its end: the last id is the one of before
+			return "slow", ctx.Err()
 		}
 	}
-	return t.write(rest.EventGap, t.id(), rest.EventsGap{ID: t.At().String(), Why: why, Message: message})
+	return "", t.write(rest.EventGap, t.id(), rest.EventsGap{ID: t.At().String(), Why: missing, Message: message})
 }
 
 func (t *stream) write(name, id string, v any) error {

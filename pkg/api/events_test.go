@@ -208,7 +208,7 @@ func TestEvents(t *testing.T) {
 		h.hears(append(want, "end caught-up")...)
 	}
 	for query, field := range map[string]string{
-		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]", "present=true&project=*": "present",
+		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]",
 		"silly=1": "silly",
 	} {
 		if p := a.do("GET", "/v1/events?follow=false&"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
@@ -248,6 +248,72 @@ func TestEventsOfWhatIsPresent(t *testing.T) {
 	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db starting h1", "presented")
 	n.hear(server, "", h.last).hears("gap forgotten", "change web active active h1")
 	n.hear(server, "present=true&state=deleted", "").hears("present old deleted", "presented")
+
+	l.write("44444444-4444-4444-8444-444444444444", "far", compute.StateActive, of("other"), func(i *compute.Instance) {
+		i.Host = "h2"
+	})
+	n.Instances(l.recs[len(l.recs)-1:], true)
+	for query, want := range map[string][]string{
+		"project=*":                             {"present web active h1", "present db starting h1", "present far active h2"},
+		"project=*&host=h2":                     {"present far active h2"},
+		"host=h2":                               nil,
+		"project=*&state=deleted&state=active":  {"present web active h1", "present old deleted", "present far active h2"},
+		"instance=" + string(id3):               {"present old deleted"},
+		"project=*&instance=" + string(id3):     {"present old deleted"},
+		"project=other&instance=" + string(id3): nil,
+	} {
+		n.hear(server, "follow=false&present=true&"+query, "").hears(append(want, "presented", "end caught-up")...)
+	}
+}
+
+// What listeners are still to be told of the present is bounded. A place is free again once all of it was told.
+func TestPresentsAreBounded(t *testing.T) {
+	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 4} }).read()
+	n.present.most = 2
+	var l log
+	l.life(id1, "web")
+	l.life(id2, "db")
+	n.Instances(l.recs, true)
+	server := n.serve()
+	for range 2 {
+		n.hear(server, "follow=false&present=true", "").hears("present web active h1", "present db active h1", "presented", "end caught-up")
+	}
+	if err := n.present.hold(1); err != nil { // another one
+		t.Fatal(err)
+	}
+	p := n.do("GET", "/v1/events?follow=false&present=true", nil).refused(503, compute.KindUnavailable)
+	if p.Field != "present" || p.Remedy == "" || n.events.Listeners() != 0 {
+		t.Errorf("%d listeners, %+v", n.events.Listeners(), p)
+	}
+	n.hear(server, "present=true&instance="+string(id1), "").hears("present web active h1", "presented")
+	// After a gap there is no place: it is over, and goes on where it was.
+	h := n.hear(server, "present=true&follow=false", fmt.Sprintf("%d:1", wire.Partition("default", 4)))
+	if h.hears("end slow"); h.last != fmt.Sprintf("%d:1", wire.Partition("default", 4)) {
+		t.Errorf("it would go on at %s", h.last)
+	}
+	n.present.letGo(1)
+	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db active h1", "presented")
+}
+
+// What is asked of one instance, or of a host, costs what is on it, however much else there is.
+func TestThePresentOfOneIsNoWalk(t *testing.T) {
+	n := newNode(t)
+	var l log
+	for i := range 1000 {
+		l.write(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)), "web", compute.StateActive)
+	}
+	n.Instances(l.recs, true)
+	all, one := events.Wanted{Project: "default"}, events.Wanted{Project: "default", Instance: "00000007-1111-4111-8111-111111111111"}
+	for _, w := range []events.Wanted{all, one} {
+		allocs := testing.AllocsPerRun(10, func() {
+			if _, err := n.views.instances.present(w, func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		if allocs > 20 {
+			t.Errorf("%+v: %v allocations of 1,000 instances", w, allocs)
+		}
+	}
 }
 
 // A node that has just begun reads a log from which compaction has removed records. What it has not read it does not

@@ -39,6 +39,7 @@ type Server struct {
 	judging chan struct{}      // holds one for each answer for which all hosts are judged
 	judged  int                // how often a host may be judged for one answer
 	events  *events.Log        // what has changed
+	present presents           // what listeners are still to be told of it
 	open    sync.Once          // the word that user data lies open here, and need not
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
@@ -58,6 +59,7 @@ func New(c Config) (*Server, error) {
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
+		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent},
 	}
 	s.views.instances.tellFrom = s.tellFrom
 	s.views.tokensRead.Store(s.door.tokens == nil)
