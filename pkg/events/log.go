@@ -190,16 +190,16 @@ func (l *Log) admit(w Wish) error {
 			Kind: compute.KindUnavailable, Message: "this node stops", Remedy: "go on at another one",
 		}
 	case l.count >= l.bounds.Listeners:
-		return tooMany("this node has so many listeners already", l.bounds.Listeners)
+		return l.tooMany("this node has so many listeners already")
 	case w.Caller != "" && l.open[w.Caller] >= l.bounds.OfCaller:
-		return tooMany("you have so many listeners at this node already", l.bounds.OfCaller)
+		return l.tooMany(fmt.Sprintf("%d of them are yours, and one caller may have no more", l.bounds.OfCaller))
 	}
 	return nil
 }
 
-func tooMany(message string, most int) error {
+func (l *Log) tooMany(message string) error {
 	return &compute.Error{
-		Kind: compute.KindUnavailable, Field: "limits.listeners", Value: fmt.Sprint(most), Message: message,
+		Kind: compute.KindUnavailable, Field: "limits.listeners", Value: fmt.Sprint(l.bounds.Listeners), Message: message,
 		Remedy: "end one of them, ask another node, or try again later",
 	}
 }

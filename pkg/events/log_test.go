@@ -173,7 +173,10 @@ func TestListenersAreBounded(t *testing.T) {
 	l := NewLog("", Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
 	a := listen(t, l, Wish{Caller: "a"})
 	listen(t, l, Wish{Caller: "a"})
-	if _, err := l.Listen(Wish{Caller: "a"}); compute.KindOf(err) != compute.KindUnavailable {
+	_, err := l.Listen(Wish{Caller: "a"})
+	refused, _ := err.(*compute.Error)
+	if refused == nil || refused.Kind != compute.KindUnavailable || refused.Value != "3" ||
+		refused.Message != "2 of them are yours, and one caller may have no more" {
 		t.Errorf("a third of one caller: %v", err)
 	}
 	listen(t, l, Wish{Caller: "b"})
