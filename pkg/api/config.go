@@ -151,7 +151,7 @@ type Config struct {
 
 	OpenAsks int // most consoles that are asked for at once; 0: 64
 
-	Events   events.Bounds // of listeners to events; 0 of each: 50,000, 1,000, and a quarter of these
+	Events   events.Bounds // of listeners to events; 0 of each: 50,000, 64 MiB, 1,000, and a quarter of these
 	KeepOpen time.Duration // how often one that hears nothing is written to; 0: 15 s
 
 	ConsoleTimeout time.Duration // until a host counts as not answering; 0: 10 s

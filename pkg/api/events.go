@@ -32,7 +32,7 @@ const eventsDescription = "Server-sent events: one for each change of an instanc
 	"**Going on.** Send the last id that came as Last-Event-ID, to any node, with the same project: each change behind " +
 	"it that passes the filters comes, once, those of a project in the order of the log. Take the ids of blocks without " +
 	"data too: they come when nothing was to be told. Without Last-Event-ID and since it begins with what comes from " +
-	"now on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
+	"now on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and fewer where their texts are long: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
 	"silently.\n\n" +
 	"**The present.** With present=true it begins with the instances as they are: present for each, deleted ones only " +
 	"if state or instance names them, then presented. After a gap they come anew.\n\n" +
@@ -43,6 +43,7 @@ const eventsDescription = "Server-sent events: one for each change of an instanc
 // Bounds of listeners.
 const (
 	keptEvents   = 50_000
+	keptBytes    = 64 << 20
 	tellEntries  = 12 * time.Hour // before they are read: what is older may have been compacted without a trace
 	keepOpen     = 15 * time.Second
 	writeEvent   = 10 * time.Second // how long a listener may take nothing
@@ -270,7 +271,7 @@ func (s *Server) StopListeners() { s.events.Stop() }
 
 // boundListeners fills in what is not set.
 func boundListeners(b events.Bounds) events.Bounds {
-	b.Kept, b.Listeners = cmp.Or(b.Kept, keptEvents), cmp.Or(b.Listeners, 1000)
+	b.Kept, b.Bytes, b.Listeners = cmp.Or(b.Kept, keptEvents), cmp.Or(b.Bytes, keptBytes), cmp.Or(b.Listeners, 1000)
 	b.OfCaller = cmp.Or(b.OfCaller, max(1, b.Listeners/shareOfALone))
 	return b
 }

@@ -44,6 +44,19 @@ type Entry struct {
 	Missing bool   // records between this one and the last that was known of its instance were never read
 }
 
+// size is about how many bytes of memory it takes, with its texts: of them a failure may have thousands.
+func (e *Event) size() int {
+	const fields, each = 512, 32
+	n := fields + len(e.Name) + each*len(e.Named)
+	if e.Reason != nil {
+		n += len(e.Reason.Detail)
+	}
+	if e.Answer != nil {
+		n += len(e.Answer.Failed)
+	}
+	return n
+}
+
 // Between is the entry of a record that changes an instance from one state to another. before is nil where nothing
 // was known; after is nil for a tombstone, whose instance is named by project and id.
 //

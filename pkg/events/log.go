@@ -13,6 +13,7 @@ import (
 // Bounds of a Log. All must be positive.
 type Bounds struct {
 	Kept      int // events in memory
+	Bytes     int // that they take, about: fewer are kept where their texts are long
 	Listeners int // at once
 	OfCaller  int // of them, of one caller
 }
@@ -34,6 +35,7 @@ type Log struct {
 	ring    []*Event // number n is at n % bounds.Kept
 	first   uint64   // number of the oldest event
 	next    uint64   // number of the next event
+	bytes   int      // of all of them
 	parts   []part   // by partition
 	news    chan struct{}
 	stopped bool
@@ -79,16 +81,27 @@ func (l *Log) Take(entries []Entry) {
 }
 
 func (l *Log) append(e *Event) {
+	if int(l.next-l.first) == l.bounds.Kept {
+		l.drop()
+	}
 	if len(l.ring) < l.bounds.Kept {
 		l.ring = append(l.ring, e)
-		l.next++
-		return
+	} else {
+		l.ring[l.next%uint64(l.bounds.Kept)] = e
 	}
-	at := l.next % uint64(l.bounds.Kept)
-	l.lose(l.ring[at])
-	l.ring[at] = e
-	l.first++
 	l.next++
+	for l.bytes += e.size(); l.bytes > l.bounds.Bytes && l.first < l.next-1; {
+		l.drop()
+	}
+}
+
+// drop forgets the oldest event.
+func (l *Log) drop() {
+	e := &l.ring[l.first%uint64(l.bounds.Kept)]
+	l.lose(*e)
+	l.bytes -= (*e).size()
+	l.first++
+	*e = nil
 }
 
 // Forget has each partition be whole from behind the last event that was written before then.

@@ -4,6 +4,7 @@ package events
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-var roomy = Bounds{Kept: 100, Listeners: 10, OfCaller: 10}
+var roomy = Bounds{Bytes: 1 << 20, Kept: 100, Listeners: 10, OfCaller: 10}
 
 // entry is a record at an offset, of an instance that is named by a number.
 func entry(p int32, offset int64, number int) Entry {
@@ -85,7 +86,7 @@ func TestAListenerHearsWhatComes(t *testing.T) {
 }
 
 func TestGapsAreTold(t *testing.T) {
-	l := NewLog("", Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 2)
+	l := NewLog("", Bounds{Bytes: 1 << 20, Kept: 2, Listeners: 10, OfCaller: 10}, 2)
 	begin := Positions{0: 0, 1: 0}
 	slow, other := listen(t, l, Wish{From: ID{Positions: begin}}), listen(t, l, Wish{From: ID{Positions: begin}, Partitions: []int32{1}})
 	l.Take([]Entry{entry(0, 0, 0)})
@@ -119,11 +120,35 @@ func TestGapsAreTold(t *testing.T) {
 // A listener that begins with what comes is too slow as soon as something of that is forgotten, though it has taken
 // nothing yet: were it told of a gap, it would get the present anew, and be as slow with that, again and again.
 func TestSlowFromTheBeginning(t *testing.T) {
-	l := NewLog("", Bounds{Kept: 2, Listeners: 10, OfCaller: 10}, 1)
+	l := NewLog("", Bounds{Bytes: 1 << 20, Kept: 2, Listeners: 10, OfCaller: 10}, 1)
 	late := listen(t, l, Wish{})
 	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 0), entry(0, 2, 0)})
 	want(t, late, "slow at 0:0")
 	want(t, listen(t, l, Wish{From: late.At()}), "gap to 0:1", "0:1", "0:2")
+}
+
+// Long texts take more memory: then fewer events are kept, and the others are a gap.
+func TestEventsAreBoundedByTheirTexts(t *testing.T) {
+	l := NewLog("", Bounds{Kept: 100, Bytes: 10_000, Listeners: 10, OfCaller: 10}, 1)
+	for offset := range int64(5) {
+		e := entry(0, offset, 0)
+		e.Event.Reason = &compute.Reason{Detail: strings.Repeat("x", 4000)}
+		l.Take([]Entry{e})
+	}
+	begin := Wish{From: ID{Positions: Positions{0: 0}}}
+	want(t, listen(t, l, begin), "gap to 0:3", "0:3", "0:4")
+	for offset := int64(5); offset < 30; offset++ {
+		l.Take([]Entry{entry(0, offset, 0)})
+	}
+	if first := told(listen(t, l, begin))[0]; first != "gap to 0:11" {
+		t.Error(first)
+	}
+	huge := entry(0, 30, 0)
+	huge.Event.Answer = &compute.PowerAnswer{Failed: strings.Repeat("x", 20_000)}
+	l.Take([]Entry{huge})
+	want(t, listen(t, l, begin), "gap to 0:30", "0:30")
+	l.Take([]Entry{entry(0, 31, 0)})
+	want(t, listen(t, l, begin), "gap to 0:31", "0:31")
 }
 
 // Offsets of another log are none of this one, whatever they are: a listener that comes with them is told so.
@@ -149,7 +174,7 @@ func TestAnIDOfAnotherLog(t *testing.T) {
 
 // A listener that begins anew does so where there is no place for another one, too.
 func TestRenew(t *testing.T) {
-	l := NewLog("", Bounds{Kept: 2, Listeners: 1, OfCaller: 1}, 1)
+	l := NewLog("", Bounds{Bytes: 1 << 20, Kept: 2, Listeners: 1, OfCaller: 1}, 1)
 	a := listen(t, l, Wish{Caller: "a", From: ID{Positions: Positions{0: 0}}})
 	l.Take([]Entry{entry(0, 0, 0), entry(0, 1, 0), entry(0, 2, 0)})
 	if k := a.Next().Kind; k != Gap {
@@ -170,7 +195,7 @@ func TestRenew(t *testing.T) {
 }
 
 func TestListenersAreBounded(t *testing.T) {
-	l := NewLog("", Bounds{Kept: 1, Listeners: 3, OfCaller: 2}, 1)
+	l := NewLog("", Bounds{Bytes: 1 << 20, Kept: 1, Listeners: 3, OfCaller: 2}, 1)
 	a := listen(t, l, Wish{Caller: "a"})
 	listen(t, l, Wish{Caller: "a"})
 	_, err := l.Listen(Wish{Caller: "a"})
@@ -218,7 +243,7 @@ func TestResume(t *testing.T) {
 		var nodes []*node
 		for range 2 {
 			kept := rapid.SampledFrom([]int{1, 5, 200}).Draw(t, "kept")
-			b := Bounds{Kept: kept, Listeners: 1, OfCaller: 1}
+			b := Bounds{Bytes: 1 << 20, Kept: kept, Listeners: 1, OfCaller: 1}
 			nodes = append(nodes, &node{NewLog("", b, partitions), make([]int64, partitions)})
 		}
 		w := Wish{From: ID{Positions: Positions{0: 0, 1: 0, 2: 0}}}
@@ -310,7 +335,7 @@ func TestResume(t *testing.T) {
 // A thousand listen, some of which are slow: no other one loses an event, and whoever appends waits for nobody.
 func TestSlowListenersHoldNobodyUp(t *testing.T) {
 	const listeners, changes, kept = 1000, 3000, 256
-	l := NewLog("", Bounds{Kept: kept, Listeners: listeners, OfCaller: listeners}, 4)
+	l := NewLog("", Bounds{Bytes: 1 << 20, Kept: kept, Listeners: listeners, OfCaller: listeners}, 4)
 	var all sync.WaitGroup
 	told := make(chan struct{}, listeners) // one for each that has kept up with the newest burst
 	cut := make(chan string, listeners)
