@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/api/capabilities"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
@@ -48,9 +49,10 @@ const (
 	keepOpen     = 15 * time.Second
 	writeEvent   = 10 * time.Second // how long a listener may take nothing
 	tellAtOnce   = 256              // events between two looks at whether to go on
-	comeAgain    = time.Second      // after the end of a stream
+	comeAgain    = time.Second      // after the end of a stream, at the earliest
 	mostPresent  = 1_000_000
 	listAtOnce   = 2
+	spread       = 4 * time.Second // of that, so that not all come at once
 	allProjects  = compute.Project("*")
 	shareOfALone = 4 // one caller may have a quarter of the listeners
 )
@@ -127,7 +129,10 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 		}
 		w.Wanted.States = append(w.Wanted.States, state)
 	}
-	for _, code := range in.Reason {
+	for n, code := range in.Reason {
+		if err := capabilities.CheckReason(fmt.Sprintf("reason[%d]", n), code); err != nil {
+			return w, err
+		}
 		w.Wanted.Reasons = append(w.Wanted.Reasons, compute.ReasonCode(code))
 	}
 	if in.LastEventID != "" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -138,7 +139,8 @@ func (t *stream) presented() {
 
 // tell answers why it is over; with an error the listener cannot be told.
 func (t *stream) tell(ctx context.Context, may func() error) (why string, err error) {
-	if err := t.block(sse.Event{Retry: comeAgain, ID: t.id()}); err != nil {
+	again := comeAgain + rand.N(spread) // #nosec G404 -- jitter
+	if err := t.block(sse.Event{Retry: again, ID: t.id()}); err != nil {
 		return "", err
 	}
 	beat := time.NewTicker(t.server.config.KeepOpen)

@@ -29,12 +29,13 @@ import (
 
 // hearing is one listener to events, over HTTP.
 type hearing struct {
-	t    testing.TB
-	node *node
-	resp *http.Response
-	read *sse.Reader
-	last string // the id that came last
-	stop context.CancelFunc
+	t     testing.TB
+	node  *node
+	resp  *http.Response
+	read  *sse.Reader
+	last  string // the id that came last
+	retry time.Duration
+	stop  context.CancelFunc
 }
 
 // serve answers for a node over HTTP, for as long as the test runs.
@@ -91,6 +92,7 @@ func (h *hearing) block() sse.Event {
 	if e.ID != "" {
 		h.last = e.ID
 	}
+	h.retry = max(h.retry, e.Retry)
 	return e
 }
 
@@ -197,7 +199,7 @@ func TestEvents(t *testing.T) {
 		"instance=" + string(id1):            {"change web queued", "change web queued starting h1", "change web starting active h1", "change web active active h1"},
 		"instance=" + string(id3):            nil,
 		"host=h1&state=active":               {"change web starting active h1", "change web active active h1"},
-		"reason=GuestShutdown&reason=Foo":    {"change web active active h1"},
+		"reason=GuestShutdown&reason=Forged": {"change web active active h1"},
 		"project=other":                      {"change db queued"},
 		"project=*&state=queued":             {"change web queued", "change db queued"},
 		"project=nobody":                     nil,
@@ -208,7 +210,7 @@ func TestEvents(t *testing.T) {
 		h.hears(append(want, "end caught-up")...)
 	}
 	for query, field := range map[string]string{
-		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]",
+		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]", "reason=BuildFailed&reason=Foo": "reason[1]",
 		"silly=1": "silly",
 	} {
 		if p := a.do("GET", "/v1/events?follow=false&"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
@@ -435,7 +437,8 @@ func TestEventsAreForTheProjectsOwn(t *testing.T) {
 	n.TokenRecords([]wire.Record{wire.Tombstone(wire.KeyToken(reader))}, true)
 	h.hears("end signed-out")
 	n.as = n.token(auth.RoleOperator, "")
-	n.hear(server, "project=*&since=2026-01-01T00:00:00Z", "")
+	n.hear(server, "project=*&since=2026-01-01T00:00:00Z&follow=false", "").hears(
+		"change db active active h1", "change web active queued", "end caught-up")
 }
 
 // A stream has no next answer with which its connection would end: it ends by itself once an authority is not trusted
@@ -497,6 +500,22 @@ func TestListenersAreBoundedAndEndWithAWord(t *testing.T) {
 	}
 	if p := n.do("GET", "/v1/events", nil).refused(503, compute.KindUnavailable); p.Message != "this node stops" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Those that one node drops come to the next one at different times.
+func TestListenersComeAgainOneAfterTheOther(t *testing.T) {
+	n := newNode(t)
+	server, different := n.serve(), map[time.Duration]bool{}
+	for range 6 {
+		h := n.hear(server, "", "")
+		h.leave()
+		if different[h.retry] = true; h.retry < time.Second {
+			t.Errorf("it may come again after %v", h.retry)
+		}
+	}
+	if len(different) < 2 {
+		t.Errorf("all come again after %v", different)
 	}
 }
 

@@ -3,6 +3,8 @@
 package capabilities
 
 import (
+	"strings"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -66,6 +68,18 @@ func ofPower(p compute.PowerState) string {
 		return "it stands still where it was, and a start lets it go on"
 	}
 	return ""
+}
+
+// CheckReason refuses what is no code of a reason, as of an item of a list.
+func CheckReason(field, code string) error {
+	var codes []string
+	for _, r := range reasons() {
+		if r.Name == code {
+			return nil
+		}
+		codes = append(codes, r.Name)
+	}
+	return compute.Invalid(field, code, "give one of "+strings.Join(codes, ", "))
 }
 
 func reasons() []rest.Meaning {
