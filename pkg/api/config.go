@@ -153,6 +153,7 @@ type Config struct {
 
 	Events   events.Bounds // of listeners to events; 0 of each: 50,000, 64 MiB, 1,000, and a quarter of these
 	KeepOpen time.Duration // how often one that hears nothing is written to; 0: 15 s
+	Blocked  time.Duration // for how long one may take nothing of what it is written; 0: 10 s
 
 	ConsoleTimeout time.Duration // until a host counts as not answering; 0: 10 s
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
@@ -181,6 +182,7 @@ func (c Config) withDefaults() Config {
 	}{
 		{&c.DeadAfter, compute.SilentAfter},
 		{&c.KeepOpen, keepOpen},
+		{&c.Blocked, blocked},
 		{&c.ConsoleTimeout, 10 * time.Second},
 		{&c.PublishTimeout, 20 * time.Second},
 		{&c.SyncTimeout, 10 * time.Second},

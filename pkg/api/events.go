@@ -47,9 +47,9 @@ const (
 	keptBytes    = 64 << 20
 	tellEntries  = 12 * time.Hour // before they are read: what is older may have been compacted without a trace
 	keepOpen     = 15 * time.Second
-	writeEvent   = 10 * time.Second // how long a listener may take nothing
-	tellAtOnce   = 256              // events between two looks at whether to go on
-	comeAgain    = time.Second      // after the end of a stream, at the earliest
+	blocked      = 10 * time.Second
+	tellAtOnce   = 256         // events between two looks at whether to go on
+	comeAgain    = time.Second // after the end of a stream, at the earliest
 	mostPresent  = 1_000_000
 	listAtOnce   = 2
 	spread       = 4 * time.Second // of that, so that not all come at once

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,6 +70,8 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 		err = t.write(rest.EventEnd, t.id(), rest.EventsEnd{ID: t.id(), Why: why, Message: endsBecause(why)})
 	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded): // which ends the request's context too
+		why = "blocked"
 	case h.Context().Err() != nil:
 		why = "left"
 	case err != nil:
@@ -289,7 +292,7 @@ func (t *stream) beat() error {
 
 // hurry has the next write fail where the listener takes nothing.
 func (t *stream) hurry() error {
-	err := t.control.SetWriteDeadline(time.Now().Add(writeEvent))
+	err := t.control.SetWriteDeadline(time.Now().Add(t.server.config.Blocked))
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
 	}

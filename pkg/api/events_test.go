@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/auth/clientcert"
 	"github.com/berth-project/berth/pkg/compute"
@@ -521,7 +524,7 @@ func TestListenersComeAgainOneAfterTheOther(t *testing.T) {
 
 // A listener that takes nothing holds nobody up, and is cut off.
 func TestAListenerThatTakesNothing(t *testing.T) {
-	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 1000} }).read()
+	n := nodeThat(t, func(c *Config) { c.Events, c.Blocked = events.Bounds{Kept: 1000}, time.Hour }).read()
 	server := n.serve()
 	stuck, other := n.hear(server, "", ""), n.hear(server, "instance="+string(id2), "")
 	var l log
@@ -634,6 +637,68 @@ type hooked struct {
 func (h hooked) Write(text []byte) (int, error) {
 	h.hears(text)
 	return h.ResponseRecorder.Write(text)
+}
+
+// A listener whose socket takes nothing any more is cut off, and what it held is free.
+func TestAListenerThatIsBlocked(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	n := nodeThat(t, func(c *Config) { c.Blocked, c.Metrics = 50*time.Millisecond, registry }).read()
+	t.Cleanup(n.Close)
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.Handler().ServeHTTP(w, r)
+		close(over)
+	}))
+	t.Cleanup(server.Close)
+	h := n.hear(server, "", "")
+	var l log
+	long := strings.Repeat("x", 10_000)
+	for i := range 3000 { // 60 MB: more than sockets hold
+		l.write(id1, "web", compute.StateActive, func(m *compute.Instance) {
+			m.Reason = &compute.Reason{Code: compute.BuildFailed, Detail: fmt.Sprint(i) + long}
+		})
+	}
+	n.Instances(l.recs, true)
+	<-over
+	if n.events.Listeners() != 0 || testutil.ToFloat64(n.metrics.ended.WithLabelValues("blocked")) != 1 {
+		t.Errorf("%d listeners, and it is not counted as blocked", n.events.Listeners())
+	}
+	for {
+		e, err := h.read.Next()
+		if err != nil {
+			break
+		}
+		if e.Name == rest.EventEnd {
+			t.Errorf("it was told the end: %s", e.Data)
+		}
+	}
+}
+
+// As many as there may be listen over HTTP, and each hears what all do.
+func TestAThousandListeners(t *testing.T) {
+	const listeners = 1000
+	n := newNode(t)
+	server := n.serve()
+	heard := make([]*hearing, listeners)
+	for i := range heard {
+		heard[i] = n.hear(server, []string{"", "project=*", "instance=" + string(id1), "present=true"}[i%4], "")
+	}
+	if p := n.do("GET", "/v1/events", nil).refused(503, compute.KindUnavailable); p.Value != "1000" {
+		t.Errorf("one more: %+v", p)
+	}
+	var l log
+	l.life(id1, "web")
+	n.Instances(l.recs, true)
+	for i, h := range heard {
+		if i%4 == 3 {
+			h.hears("presented")
+		}
+		h.hears("change web queued", "change web queued starting h1", "change web starting active h1")
+	}
+	n.StopListeners()
+	for _, h := range heard {
+		h.hears("end stopping")
+	}
 }
 
 // What cannot be written is over, at once.
