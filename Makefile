@@ -31,14 +31,14 @@ dev: build ## the same, and it stays up
 	$(BIN) dev
 
 # Packages that take longest begin, so that none of them runs alone at the end.
-SLOW   := ./pkg/celltest ./cmd/berth/measure ./compute-agent/hypervisor/qemu ./compute-agent/hypervisor/libvirt ./cmd/berth ./pkg/kafka/share ./pkg/lab/sim
+SLOW   := ./pkg/celltest ./cmd/berth/measure ./compute-agent/hypervisor/qemu ./compute-agent/hypervisor/libvirt ./cmd/berth ./pkg/kafka/share ./pkg/lab/sim ./pkg/ui
 # Clients of Kafka are tested on real Kafka by make test too; what else runs on it is whole cells and benches, and takes long.
 CLIENT := ./pkg/kafka/... ./pkg/follow/... ./pkg/publish/... ./pkg/kafkatest
 # Nothing here runs beside anything else (cores, commands that end at once, checks of files): the race detector would only be slow.
-# What cmd/berth starts and measures, the API node and everything in one process, has its races looked for in pkg/api and
+# What cmd/berth and pkg/ui start and measure, the API node and everything in one process, has its races looked for in pkg/api and
 # pkg/celltest, and the pools of pkg/unpack in pkg/kafka.
 SINGLE := . ./cmd/berth ./cmd/berth/measure ./deploy ./compute-agent/offer ./compute-agent/task ./conductor/admit ./conductor/quota ./flavors/catalog \
-	./queues/advise ./queues/plan ./queues/ring ./pkg/cli ./pkg/twins ./pkg/lab/house ./pkg/lab/mutate ./pkg/lab/size ./pkg/lab/testrun ./pkg/unpack
+	./queues/advise ./queues/plan ./queues/ring ./pkg/cli ./pkg/twins ./pkg/lab/house ./pkg/lab/mutate ./pkg/lab/size ./pkg/lab/testrun ./pkg/ui ./pkg/unpack
 
 test: ## what shows within minutes that a change is sound; no guests, no whole cells on real Kafka, no race detector
 	cd docs/graphs && $(GO) test ./...
