@@ -9,12 +9,12 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 // The kinds of what a follower hears that are told apart here.
@@ -165,14 +165,13 @@ func newEventLines(cmd *cobra.Command, f Format, projects bool) *eventLines {
 	of := func(cell func(client.Event) string) func(client.Told) string {
 		return func(t client.Told) string { return cell(t.Event) }
 	}
+	does := func(e client.Event) string { return doing(client.Instance{State: e.State, Power: e.Power}) }
 	now := time.Now()
 	l := &eventLines{w: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), format: f, columns: []Column[client.Told]{
 		{Title: "TIME", Cell: of(func(e client.Event) string { return clock(e.At, now) })},
 		{Title: "ID", Cell: of(func(e client.Event) string { return shortID(e.Instance) })},
 		{Title: "NAME", Cell: of(func(e client.Event) string { return e.Name })},
-		{Title: "STATE", Cell: of(func(e client.Event) string {
-			return doing(client.Instance{State: e.State, Power: e.Power})
-		})},
+		{Title: "STATE", Cell: of(does), tone: func(t client.Told) terminal.Tone { return ToneOf(does(t.Event)) }},
 		{Title: "HOST", Cell: of(func(e client.Event) string { return string(e.Host) })},
 		{Title: "WHAT", Cell: happened},
 	}}
@@ -209,11 +208,7 @@ func (l *eventLines) fit(all []client.Told) {
 	}
 }
 
-func (l *eventLines) widen(cells []string) {
-	for i, c := range cells {
-		l.widths[i] = max(l.widths[i], utf8.RuneCountInString(c))
-	}
-}
+func (l *eventLines) widen(cells []string) { l.widths = widen(l.widths, cells) }
 
 // told prints one thing.
 func (l *eventLines) told(t client.Told) error {
@@ -246,18 +241,25 @@ func (l *eventLines) told(t client.Told) error {
 			return err
 		}
 	}
-	return l.line(l.cells(t))
+	return l.line(l.cells(t), l.tones(t)...)
 }
 
-func (l *eventLines) line(cells []string) error {
+func (l *eventLines) line(cells []string, tones ...terminal.Tone) error {
 	l.widen(cells)
-	var b strings.Builder
-	for i, c := range cells {
-		b.WriteString(c)
-		b.WriteString(strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(c)+2))
-	}
-	_, err := fmt.Fprintln(l.w, strings.TrimRight(b.String(), " "))
+	row := Grid{tones: [][]terminal.Tone{tones}}
+	_, err := io.WriteString(l.w, row.line(terminal.Of(l.w), l.widths, 0, cells))
 	return err
+}
+
+// tones are how the cells of one are to be seen.
+func (l *eventLines) tones(t client.Told) []terminal.Tone {
+	tones := make([]terminal.Tone, len(l.columns))
+	for i, c := range l.columns {
+		if c.tone != nil {
+			tones[i] = c.tone(t)
+		}
+	}
+	return tones
 }
 
 // lost says once that the connection is lost.

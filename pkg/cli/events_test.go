@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"net/http"
@@ -11,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/terminal"
 )
 
 func TestWhatHappened(t *testing.T) {
@@ -125,5 +129,44 @@ DAY  22222222  a-long?[2Jname  deleted          -     it is gone
 	out, _, _ = run(t, watched, "events", "--limit", "2", "-o", "json")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || lines[1] != want {
 		t.Errorf("the last two:\n%s", out)
+	}
+}
+
+// Columns align by what a terminal shows, and states have their colours there.
+func TestEventsOnATerminal(t *testing.T) {
+	us, it, err := pty.Open()
+	if err != nil {
+		t.Skipf("skipped: needs a terminal: %v", err)
+	}
+	defer us.Close()
+	defer it.Close()
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	var plain bytes.Buffer
+	for _, out := range []io.Writer{&plain, it} {
+		cmd := &cobra.Command{}
+		cmd.SetOut(out)
+		lines := newEventLines(cmd, FormatTable, false)
+		for _, name := range []string{"web-1", "機械"} {
+			err := lines.told(client.Told{Kind: "change", Event: client.Event{
+				At: time.Now(), Instance: "11111111-1111", Name: name, StateBefore: "starting", State: "error", Host: "h1",
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rows := strings.Split(strings.TrimSpace(plain.String()), "\n")
+	for _, row := range rows[1:] {
+		if before, _, _ := strings.Cut(row, "error"); terminal.Width(before) != strings.Index(rows[0], "STATE") {
+			t.Errorf("columns do not align:\n%s", plain.String())
+		}
+	}
+	shown := bufio.NewScanner(us)
+	for range rows {
+		shown.Scan()
+	}
+	if !strings.Contains(shown.Text(), "\x1b[31merror\x1b[0m") {
+		t.Errorf("no colour: %q", shown.Text())
 	}
 }

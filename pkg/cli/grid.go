@@ -34,33 +34,44 @@ func (g Grid) Print(w io.Writer) error {
 	}
 	var b strings.Builder
 	for n, row := range g.Rows {
-		var line strings.Builder
-		for i, cell := range row {
-			cell = terminal.Cut(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-terminal.Width(cell))
-			cell = screen.Paint(cell, g.tone(n, i))
-			if i < len(g.Right) && g.Right[i] {
-				line.WriteString(pad + cell + gap)
-			} else {
-				line.WriteString(cell + pad + gap)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteString(g.line(screen, widths, n, row))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// line is a row as it is printed.
+func (g Grid) line(screen terminal.Screen, widths []int, n int, row []string) string {
+	var line strings.Builder
+	for i, cell := range row {
+		cell = terminal.Cut(cell, widths[i])
+		pad := strings.Repeat(" ", widths[i]-terminal.Width(cell))
+		cell = screen.Paint(cell, g.tone(n, i))
+		if i < len(g.Right) && g.Right[i] {
+			line.WriteString(pad + cell + gap)
+		} else {
+			line.WriteString(cell + pad + gap)
+		}
+	}
+	return strings.TrimRight(line.String(), " ") + "\n"
 }
 
 const gap = "  "
 
 func (g Grid) widths() (widths []int) {
 	for _, row := range g.Rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], terminal.Width(cell))
+		widths = widen(widths, row)
+	}
+	return widths
+}
+
+// widen makes columns as wide as a row needs them.
+func widen(widths []int, row []string) []int {
+	for i, cell := range row {
+		if i == len(widths) {
+			widths = append(widths, 0)
 		}
+		widths[i] = max(widths[i], terminal.Width(cell))
 	}
 	return widths
 }
