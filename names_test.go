@@ -23,7 +23,6 @@ var exceptions = []exception{
 	{words: "limit", why: "the most that may be, as a quota; the last good rate of a ramp is its knee"},
 	{words: "log", why: "a log of zap or of a program, and Kafka's; an agent's own is a journal"},
 	{words: "offset", why: "of a Kafka record, or of a byte; a place in a list is a marker"},
-	{words: "event", why: "what a hypervisor, a simulation, a program or an API node says has happened; none is a record of Kafka"},
 	{words: "message", why: "a text for people; Kafka's name of a setting; QMP's and a child process's lines"},
 	{words: "node", why: "a node of the API, of Kafka (its name for a broker), of NUMA, of a syntax tree"},
 	{words: "tick", why: "a call at regular times, and time.Ticker; none of a conductor's turns"},
