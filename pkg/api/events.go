@@ -51,6 +51,7 @@ const (
 	tellAtOnce   = 256         // events between two looks at whether to go on
 	comeAgain    = time.Second // after the end of a stream, at the earliest
 	mostPresent  = 1_000_000
+	fewPresent   = 1000
 	listAtOnce   = 2
 	spread       = 4 * time.Second // of that, so that not all come at once
 	allProjects  = compute.Project("*")
@@ -220,6 +221,7 @@ func (t *projectIndex) inStates(to []*entry, states []compute.State) []*entry {
 type presents struct {
 	listing chan struct{}
 	most    int // one listener alone may be told of more
+	few     int // so many for one listener do not count, or one that is slow with many would keep all others out
 	mu      sync.Mutex
 	held    int
 }
@@ -228,7 +230,7 @@ type presents struct {
 func (p *presents) hold(n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held > 0 && p.held+n > p.most {
+	if n > p.few && p.held > 0 && p.held+n > p.most {
 		return &compute.Error{
 			Kind: compute.KindUnavailable, Field: "present", Value: "true",
 			Message: fmt.Sprintf("this node tells others of %d instances as they are already", p.held),

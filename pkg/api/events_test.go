@@ -274,7 +274,7 @@ func TestEventsOfWhatIsPresent(t *testing.T) {
 // What listeners are still to be told of the present is bounded. A place is free again once all of it was told.
 func TestPresentsAreBounded(t *testing.T) {
 	n := nodeThat(t, func(c *Config) { c.Events = events.Bounds{Kept: 4} }).read()
-	n.present.most = 2
+	n.present.most, n.present.few = 2, 1
 	var l log
 	l.life(id1, "web")
 	l.life(id2, "db")
@@ -283,7 +283,7 @@ func TestPresentsAreBounded(t *testing.T) {
 	for range 2 {
 		n.hear(server, "follow=false&present=true", "").hears("present web active h1", "present db active h1", "presented", "end caught-up")
 	}
-	if err := n.present.hold(1); err != nil { // another one
+	if err := n.present.hold(2); err != nil { // another one
 		t.Fatal(err)
 	}
 	p := n.do("GET", "/v1/events?follow=false&present=true", nil).refused(503, compute.KindUnavailable)
@@ -296,7 +296,7 @@ func TestPresentsAreBounded(t *testing.T) {
 	if h.hears("end slow"); h.last != fmt.Sprintf("%d:1", wire.Partition("default", 4)) {
 		t.Errorf("it would go on at %s", h.last)
 	}
-	n.present.letGo(1)
+	n.present.letGo(2)
 	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db active h1", "presented")
 }
 

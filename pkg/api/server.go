@@ -59,7 +59,7 @@ func New(c Config) (*Server, error) {
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
-		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent},
+		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent, few: fewPresent},
 	}
 	s.views.instances.tellFrom = s.tellFrom
 	s.views.tokensRead.Store(s.door.tokens == nil)
