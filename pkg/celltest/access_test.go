@@ -352,7 +352,7 @@ func mayDoBySaying(role access.Role, x trial) (may, known bool) {
 	}
 	said := map[access.Role]string{
 		access.API: "read requests,write requests,read instances,read catalog,write catalog,read queues,read hosts," +
-			"write hosts,read advice,read consoles,read tokens,write tokens,read audit,write audit,write host.h1," +
+			"write hosts,read advice,read consoles,read tokens,write tokens,read audit,write audit,read rejected,write host.h1," +
 			"write host.h2",
 		access.Queues: "read catalog,read instances,read hosts,read queues,write queues,read advice,write advice," +
 			"write rejected,read build.m1.small,delete build.m1.small,write host.h1,write host.h2,delete host.h1," +
