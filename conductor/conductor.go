@@ -124,7 +124,7 @@ func New(cfg Config, deps Dependencies) *Conductor {
 		said: map[int32]*hostkey.Heard{},
 	}
 	if cfg.Metrics != nil {
-		c.counts = newStateCounts()
+		c.counts = newStateCounts(func() time.Time { return c.clock.At(c.cfg.Now()) })
 	}
 	c.starts = newStartsQuerier(cfg, deps.Starts, c.putStarts)
 	return c

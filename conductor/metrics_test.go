@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
+	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -124,13 +125,14 @@ func TestMetricsOfInstances(t *testing.T) {
 	k.read(k.report(compute.ReportClaim, 0, "p0", "h1"))
 	k.read(k.report(compute.ReportClaim, 1, "p1", "h1"), k.report(compute.ReportStarted, 1, "p1", "h1"))
 	states(2, 1, 1, 0, 0, 0)
-	oldest := func(want bool) {
+	oldest := func(want float64) {
 		t.Helper()
-		if age, there := telemetrytest.Value(t, reg, "berth_conductor_oldest_grant_seconds"); !there || age > 0 != want {
-			t.Errorf("the oldest grant is %v s old (shown: %v); there is one: %v", age, there, want)
+		if age, there := telemetrytest.Value(t, reg, "berth_conductor_oldest_grant_seconds"); !there || age != want {
+			t.Errorf("the oldest grant is %v s old (shown: %v), and was made %v s ago", age, there, want)
 		}
 	}
-	oldest(true)
+	k.pass(2 * time.Second)
+	oldest(2)
 
 	part := wire.Partition("p0", partitions)
 	in := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{k.boot(9, "p0")}})
@@ -138,7 +140,7 @@ func TestMetricsOfInstances(t *testing.T) {
 		t.Fatal("nothing was decided")
 	}
 	k.c.Lose(part) // and not committed: others have it now
-	oldest(false)
+	oldest(0)
 	others := 0.0
 	for i := range 4 {
 		if wire.Partition(compute.Project(fmt.Sprint("p", i)), partitions) != part {
@@ -150,13 +152,13 @@ func TestMetricsOfInstances(t *testing.T) {
 	}
 	k.gain(part, 100)
 	states(2, 1, 1, 0, 0, 0)
-	oldest(true)
+	oldest(2)
 	telemetrytest.Is(t, reg, 4, "berth_conductor_decisions_total", "decision", "admitted")
 
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p2", Instance: id(2)}))
 	states(1, 1, 1, 0, 1, 0)
 	k.read(k.report(compute.ReportStarted, 0, "p0", "h1"))
-	oldest(false)
+	oldest(0)
 	k.pass(admit.Defaults().KeepEnded)
 	if _, there := telemetrytest.Value(t, reg, "berth_conductor_instances", "state", "deleted"); !there {
 		t.Error("a state without instances is not shown")
@@ -164,9 +166,36 @@ func TestMetricsOfInstances(t *testing.T) {
 	telemetrytest.Is(t, reg, 0, "berth_conductor_instances", "state", "deleted")
 }
 
-// How long a traced boot took shows which one it was.
+// How old a grant is goes by the log, whatever this conductor's clock says.
+func TestOldestGrantByTheLog(t *testing.T) {
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		k, reg := counted(t)
+		k.off = off
+		becomes(t, reg, 0, "berth_conductor_oldest_grant_seconds")
+		k.read(k.boot(0, "p"))
+		k.read(k.report(compute.ReportClaim, 0, "p", "h1"))
+		k.pass(2 * time.Second)
+		telemetrytest.Is(t, reg, 2, "berth_conductor_oldest_grant_seconds")
+	}
+}
+
+// How long a traced boot took shows which one it was, where this conductor tells of traces.
 func TestExemplars(t *testing.T) {
+	const want = "trace_id=0af7651916cd43dd8448eb211c80319c"
+	found := examplesOf(t, tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Service: "berth-conductor"}))
+	if len(found) != 2 || found["berth_conductor_granted_seconds"] != want || found["berth_conductor_active_seconds"] != want {
+		t.Errorf("the examples are %v", found)
+	}
+	if found := examplesOf(t, nil); len(found) > 0 {
+		t.Errorf("it tells of no traces, and shows %v", found)
+	}
+}
+
+func examplesOf(t *testing.T, tracer *tracing.Tracer) map[string]string {
+	t.Helper()
 	k, reg := counted(t)
+	k.c.cfg.Tracer = tracer
+	defer func() { _ = tracer.Close() }() // nothing takes its spans
 	k.read(k.boot(1, "p"), k.untraced(2, "m1.small"))
 	for n := range 2 {
 		k.read(k.report(compute.ReportClaim, n+1, "p", "h1"), k.report(compute.ReportStarted, n+1, "p", "h1"))
@@ -183,10 +212,7 @@ func TestExemplars(t *testing.T) {
 			}
 		}
 	}
-	const want = "trace_id=0af7651916cd43dd8448eb211c80319c"
-	if len(found) != 2 || found["berth_conductor_granted_seconds"] != want || found["berth_conductor_active_seconds"] != want {
-		t.Errorf("the examples are %v", found)
-	}
+	return found
 }
 
 // The log may hold what another version wrote: labels stay few.
@@ -224,7 +250,7 @@ func TestMetricsOfSeveralConductors(t *testing.T) {
 func BenchmarkTurn(b *testing.B) {
 	for name, m := range map[string]*Metrics{"counting": NewMetrics(prometheus.NewRegistry()), "not counting": nil} {
 		b.Run(name, func(b *testing.B) {
-			t := &turn{Conductor: &Conductor{cfg: Config{Metrics: m}, counts: newStateCounts()}}
+			t := &turn{Conductor: &Conductor{cfg: Config{Metrics: m}, counts: newStateCounts(time.Now)}}
 			inst := &compute.Instance{State: compute.StateQueued}
 			out := admit.Output{
 				Changed: []*compute.Instance{inst}, Was: []compute.State{compute.StateNone},

@@ -79,7 +79,7 @@ func (t *turn) committed(p int32) {
 	}
 	for _, mv := range done.moves {
 		if mv.is != compute.StateNone {
-			m.decided(mv.was, mv.inst)
+			m.decided(mv.was, mv.inst, t.cfg.Tracer != nil)
 		}
 	}
 	t.counts.move(done.moves)
@@ -112,8 +112,9 @@ func (c *Conductor) kindOf(topic string) string {
 // committed. It is kept up by every turn, so that a reader of metrics need not walk the instances.
 // A nil one counts nothing.
 type stateCounts struct {
-	mu sync.Mutex
-	of map[int32]*perState
+	now func() time.Time // by the log
+	mu  sync.Mutex
+	of  map[int32]*perState
 }
 
 type perState struct {
@@ -135,7 +136,9 @@ func (s *perState) move(was, is compute.State, inst *compute.Instance) {
 	}
 }
 
-func newStateCounts() *stateCounts { return &stateCounts{of: map[int32]*perState{}} }
+func newStateCounts(now func() time.Time) *stateCounts {
+	return &stateCounts{now: now, of: map[int32]*perState{}}
+}
 
 // load begins a partition with the records it was restored from.
 func (c *stateCounts) load(p int32, l *loading) {
@@ -188,7 +191,7 @@ func (c *stateCounts) say(say telemetry.Say) {
 
 // sayOldestGrant says how long ago the oldest grant was made that no host has answered.
 func (c *stateCounts) sayOldestGrant(say telemetry.Say) {
-	now, age := time.Now(), 0.0
+	now, age := c.now(), 0.0
 	c.mu.Lock()
 	for _, n := range c.of {
 		for _, at := range n.granted {

@@ -25,7 +25,7 @@ func (t *turn) traceRequest(rec wire.Record, r *compute.Request) {
 	if s == nil || s.Instance(r.Instance) != nil {
 		return // it is a repetition
 	}
-	began := r.Trace == ""
+	began := !tracing.Valid(r.Trace)
 	if began {
 		r.Trace = t.cfg.Tracer.Begin(r.Instance, "", rec.Time)
 	}

@@ -88,12 +88,10 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	}
 	switch how, why := a.verdict(); how {
 	case wire.AckAccept:
-		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), tracing.Field(b.Trace),
-			zap.String("why", why))
+		l.debug("work is void", b, why)
 		l.o.Puller.Ack(ref, wire.AckAccept)
 	case wire.AckRelease:
-		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), tracing.Field(b.Trace),
-			zap.String("why", why))
+		l.debug("work is left to others", b, why)
 		l.release(ref, a.never(l.fetches.Outgrown(b)), now)
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
@@ -159,5 +157,12 @@ func (l *loop) readAdvice(recs []wire.Record, end bool) {
 			continue
 		}
 		l.fetches.Advise(a, now)
+	}
+}
+
+// debug says what became of work that is not built here. The trace is looked for only where that is wanted.
+func (l *loop) debug(what string, b compute.Build, why string) {
+	if line := l.log.Check(zap.DebugLevel, what); line != nil {
+		line.Write(zap.String("instance", string(b.Instance)), tracing.Field(b.Trace), zap.String("why", why))
 	}
 }

@@ -106,22 +106,33 @@ func TestAuditIsRefused(t *testing.T) {
 	n.do("GET", "/v1/audit", nil).refused(409, compute.KindConflict)
 }
 
-// A node reads few pages at once, and a caller that goes away leaves its place.
+// A node reads few pages at once, and a caller that goes away leaves its place. Callers of the cell do not wait for
+// those of projects, nor the other way round.
 func TestFewPagesAreReadAtOnce(t *testing.T) {
 	n, _ := trailedNode(t)
-	for range auditPages {
-		n.pages <- struct{}{}
+	project, cell := t.Context(), auth.With(t.Context(), auth.Anonymous())
+	reads := func(ctx context.Context) error {
+		_, err := n.readAudit(ctx, audit.Query{Before: -1, Limit: 1})
+		return err
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := n.readAudit(ctx, audit.Query{Before: -1, Limit: 1}); err == nil {
-		t.Error("it is read, and as many are read as may be")
-	}
-	<-n.pages
-	if page, err := n.readAudit(t.Context(), audit.Query{Before: -1, Limit: 1}); err != nil || len(page.Entries) != 1 {
-		t.Errorf("%+v, %v", page, err)
-	}
-	if len(n.pages) != auditPages-1 {
-		t.Errorf("%d are read", len(n.pages))
+	for _, c := range []struct {
+		places        chan struct{}
+		waits, passes context.Context
+	}{{n.projectPages, project, cell}, {n.pages, cell, project}} {
+		for range auditPages {
+			c.places <- struct{}{}
+		}
+		ctx, cancel := context.WithCancel(c.waits)
+		cancel()
+		if reads(ctx) == nil {
+			t.Error("it is read, and as many are read as may be")
+		}
+		if err := reads(c.passes); err != nil {
+			t.Errorf("others are held up: %v", err)
+		}
+		<-c.places
+		if err := reads(c.waits); err != nil || len(c.places) != auditPages-1 {
+			t.Errorf("%d are read; %v", len(c.places), err)
+		}
 	}
 }

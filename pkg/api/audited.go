@@ -73,9 +73,9 @@ func (s *Server) routeAudit(api huma.API) {
 	}, s.listAudit)
 }
 
-// auditPages is how many pages of the audit, and of what was refused, are read at once: each takes some MB while it is
-// read.
-const auditPages = 4
+// auditPages is how many pages of the audit, and of what was refused, are read at once for callers of the cell, and as
+// many for those of projects: each takes some MB while it is read.
+const auditPages = 2
 
 type auditInput struct {
 	Paging
@@ -123,16 +123,30 @@ func (s *Server) listAudit(ctx context.Context, in *auditInput) (*auditOutput, e
 }
 
 // readAudit reads a page once few others are read.
-func (s *Server) readAudit(ctx context.Context, q audit.Query) (audit.Page, error) {
+func (s *Server) readAudit(ctx context.Context, q audit.Query) (page audit.Page, err error) {
+	err = s.onePage(ctx, func(ctx context.Context) error {
+		page, err = audit.ReadPage(ctx, s.config.Trail, q)
+		return err
+	})
+	return page, err
+}
+
+// onePage reads a page of a topic once few others are read. Callers of the cell do not wait for those of projects: what
+// somebody asks for again and again keeps nobody from seeing who that is.
+func (s *Server) onePage(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
 	defer cancel()
-	select {
-	case s.pages <- struct{}{}:
-		defer func() { <-s.pages }()
-	case <-ctx.Done():
-		return audit.Page{}, ctx.Err()
+	places := s.projectPages
+	if callerOf(ctx).ReadsAll() {
+		places = s.pages
 	}
-	return audit.ReadPage(ctx, s.config.Trail, q)
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return read(ctx)
 }
 
 // notRead says why a part of a topic cannot be shown. That Kafka refuses the node is not the caller's fault.

@@ -84,17 +84,13 @@ func (s *Server) listRejected(ctx context.Context, in *rejectedInput) (*rejected
 }
 
 // readRejected reads a page once few others are read.
-func (s *Server) readRejected(ctx context.Context, q rejected.Query) (rejected.Page, error) {
+func (s *Server) readRejected(ctx context.Context, q rejected.Query) (page rejected.Page, err error) {
 	if s.config.Rejected == nil {
 		return rejected.Page{Items: []rest.Rejected{}}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
-	defer cancel()
-	select {
-	case s.pages <- struct{}{}:
-		defer func() { <-s.pages }()
-	case <-ctx.Done():
-		return rejected.Page{}, ctx.Err()
-	}
-	return rejected.ReadPage(ctx, s.config.Rejected, s.config.Topics, q)
+	err = s.onePage(ctx, func(ctx context.Context) error {
+		page, err = rejected.ReadPage(ctx, s.config.Rejected, s.config.Topics, q)
+		return err
+	})
+	return page, err
 }

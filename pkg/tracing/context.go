@@ -59,6 +59,9 @@ func ID(t compute.Trace) string {
 	return ""
 }
 
+// Valid says whether a context is one: of the right form, and of a trace and a span that there can be.
+func Valid(t compute.Trace) bool { return contextOf(t).IsValid() }
+
 // Field is the id of a trace in a line of a log; nothing where there is none.
 func Field(t compute.Trace) zap.Field {
 	if id := ID(t); id != "" {

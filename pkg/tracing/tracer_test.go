@@ -94,6 +94,25 @@ func TestCollectorFails(t *testing.T) {
 	}
 }
 
+// A collector that sends spans elsewhere does not get them there.
+func TestCollectorRedirects(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("spans are sent elsewhere")
+	}))
+	defer elsewhere.Close()
+	sends := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer sends.Close()
+	core, seen := observer.New(zapcore.WarnLevel)
+	tracer := tracing.New(tracing.Options{Endpoint: sends.URL, Ratio: 1, Service: "berth-api", Log: zap.New(core)})
+	tracer.Tell(tracing.Span{Name: "boot", Trace: tracer.Begin(id, "", at(0)), Boot: true, From: at(0), To: at(1), Instance: id})
+	if err := tracer.Close(); err != nil {
+		t.Error(err)
+	}
+	if lines := seen.All(); len(lines) != 1 {
+		t.Errorf("the log says: %v", lines)
+	}
+}
+
 func TestCheckEndpoint(t *testing.T) {
 	for endpoint, ok := range map[string]bool{
 		"": true, "http://127.0.0.1:4318": true, "https://otel.example/v1/traces": true,

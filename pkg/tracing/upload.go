@@ -38,7 +38,10 @@ const (
 
 func newUploader(o Options) *uploader {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	u := &uploader{to: withPath(o.Endpoint), client: &http.Client{Transport: transport, Timeout: uploadWithin}, log: o.Log}
+	// What a collector answers is for it alone: spans go nowhere else than where the operator said.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Transport: transport, Timeout: uploadWithin, CheckRedirect: stay}
+	u := &uploader{to: withPath(o.Endpoint), client: client, log: o.Log}
 	if u.log == nil {
 		u.log = zap.NewNop()
 	}

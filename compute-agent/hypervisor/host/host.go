@@ -48,8 +48,8 @@ func bytesOf(blocks uint64, size int64) int64 {
 	return endless
 }
 
-// Processes lists the QEMU processes of the host that this user may see. If one cannot be read for another reason than
-// that it is gone, there is no list: a machine that is left out of one is taken for dead.
+// Processes lists the QEMU processes of the host that this user may see. If one that it may see cannot be read though it
+// is there, there is no list: a machine that is left out of one is taken for dead.
 func (h Host) Processes() ([]Process, error) {
 	entries, err := os.ReadDir(h.Proc)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h Host) Processes() ([]Process, error) {
 		if err != nil {
 			continue
 		}
-		p, ok, err := h.inspect(pid)
+		p, ok, err := h.Inspect(pid)
 		if err != nil {
 			return nil, err
 		}
@@ -72,13 +72,8 @@ func (h Host) Processes() ([]Process, error) {
 	return all, nil
 }
 
-// Inspect reads one process; false if it is none of QEMU, or is no more.
-func (h Host) Inspect(pid int) (Process, bool) {
-	p, ok, err := h.inspect(pid)
-	return p, ok && err == nil
-}
-
-func (h Host) inspect(pid int) (Process, bool, error) {
+// Inspect reads one process; false if it is none of QEMU, or is no more. With an error it is not known.
+func (h Host) Inspect(pid int) (Process, bool, error) {
 	var failed error
 	read := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))

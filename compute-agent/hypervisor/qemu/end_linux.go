@@ -24,7 +24,11 @@ func (d *Driver) end(ctx context.Context, p host.Process, signal unix.Signal) er
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	if now, ok := d.host.Inspect(p.PID); !ok || now.Start != p.Start {
+	now, ok, err := d.host.Inspect(p.PID)
+	if err != nil {
+		return fmt.Errorf("process %d: %w", p.PID, err)
+	}
+	if !ok || now.Start != p.Start {
 		return nil
 	}
 	if signal != 0 {

@@ -56,7 +56,12 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 		}
 		return host.Process{}, err
 	}
-	found, ok := d.host.Inspect(cmd.Process.Pid)
+	found, ok, err := d.host.Inspect(cmd.Process.Pid)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		<-ended
+		return host.Process{}, fmt.Errorf("process %d: %w", cmd.Process.Pid, err)
+	}
 	if !ok {
 		return host.Process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
 	}

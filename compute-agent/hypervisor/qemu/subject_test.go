@@ -163,7 +163,7 @@ func (b *bench) kill(id compute.InstanceID) {
 	for _, p := range b.processes() {
 		if in(p, filepath.Join(b.o.Dir, string(id))) {
 			b.ok(syscall.Kill(p.PID, syscall.SIGKILL))
-			b.await("its death", func() bool { _, there := host.This().Inspect(p.PID); return !there })
+			b.await("its death", func() bool { _, there, err := host.This().Inspect(p.PID); return !there && err == nil })
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	b.t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	b.await("exec", func() bool { _, ok := host.This().Inspect(cmd.Process.Pid); return ok })
+	b.await("exec", func() bool { _, ok, _ := host.This().Inspect(cmd.Process.Pid); return ok })
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
 		select {
 		case <-ended:
