@@ -43,7 +43,8 @@ func (r *readMetrics) define() {
 	)
 	r.errors = r.Counters("berth_read_errors_total", "Failed tries to read, by topic; each is tried again.", "topic")
 	r.behind = r.Gauges(
-		"berth_read_behind", "Readers that have not reached the end of their topic as they last saw it, by topic.",
+		"berth_read_behind",
+		"Readers that have not reached the end of their topic, or do not know where it is as no broker tells them, by topic.",
 		"topic",
 	)
 }
@@ -94,9 +95,11 @@ func (r *readerMetrics) gap() {
 	}
 }
 
+// failed: whether there is more to read is not known until it is answered again.
 func (r *readerMetrics) failed() {
 	if r != nil {
 		r.failures.Inc()
+		r.atEnd.Store(false)
 	}
 }
 
