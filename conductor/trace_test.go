@@ -68,6 +68,19 @@ func TestTraceOfDecisions(t *testing.T) {
 	}
 }
 
+// A boot whose trace is of the form and can be none, as all zeros, is traced as one without.
+func TestTraceThatCannotBe(t *testing.T) {
+	k, told := tracedCell(t)
+	rec := k.requested(compute.Request{
+		Op: compute.OpBoot, Project: "p", Instance: id(1), Boot: &compute.Boot{Flavor: "m1.small"},
+		Trace: "00-00000000000000000000000000000000-0000000000000000-01",
+	})
+	k.read(rec)
+	if spans := told(); len(spans) != 1 || spans[0].Name != "decide" || spans[0].Parent != "" {
+		t.Errorf("told was %+v", spans)
+	}
+}
+
 // A conductor that traces nothing allocates nothing for it.
 func TestNoTraceCostsNothing(t *testing.T) {
 	k := newCell(t)
