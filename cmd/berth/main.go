@@ -38,6 +38,7 @@ func whole() *cobra.Command {
 	publisher := cli.Group("publisher", "What writes requests to Kafka: API nodes and other programs")
 	publisher.AddCommand(newPublisherEnroll())
 	root.AddCommand(publisher)
+	addExamples(root)
 	return root
 }
 

@@ -38,6 +38,9 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: short help %q", c.CommandPath(), c.Short)
 		}
+		if c.Runnable() && !c.HasSubCommands() && !c.Hidden && c.Example == "" {
+			t.Errorf("%s: the help has no example", c.CommandPath())
+		}
 		seen = append(seen, c.CommandPath())
 		for _, sub := range c.Commands() {
 			walk(sub)
