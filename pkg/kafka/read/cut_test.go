@@ -36,6 +36,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 				var network kfake.VirtualNetwork
 				cluster, err := kfake.NewCluster(
 					kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen),
+					kfake.SleepOutOfOrder(), // in order two requests that sleep race in kfake itself
 				)
 				if err != nil {
 					t.Fatal(err)
