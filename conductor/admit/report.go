@@ -69,6 +69,9 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 			s.failedAttempt(e, failure(r, s.at()))
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
+			if e.inst.Command != nil { // as with a grant: it may come back to a start that it has not done
+				s.revoke(e, r)
+			}
 			s.lostActive(e, r)
 		}
 	}
