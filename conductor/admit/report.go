@@ -69,7 +69,7 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 			s.failedAttempt(e, failure(r, s.at()))
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
-			if e.inst.Command != nil { // as with a grant: it may come back to a start that it has not done
+			if e.inst.Command != nil {
 				s.revoke(e, r)
 			}
 			s.lostActive(e, r)
@@ -77,8 +77,8 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 	}
 }
 
-// revoke takes a grant back that another journal's word ends: the agent that got it may come back, from a power cut or
-// a long pause, with the grant before it in its stream, and launch what is over. Behind the grant it finds this.
+// revoke takes back what another journal's word ends, a grant or a power command: the agent that got it may come back,
+// from a power cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this.
 func (s *step) revoke(e *entry, r compute.Report) {
 	if has := e.inst.Journal; has != "" && r.Journal != "" && r.Journal != has {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
