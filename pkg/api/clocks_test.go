@@ -53,7 +53,7 @@ func TestHostsOfBefore(t *testing.T) {
 	silent("it speaks, by the clock of a broker that is wrong", map[string]uint32{"fits": 2})
 }
 
-// TestAgesAreOfTheLog: how long a request waits is told by the time of the log, whatever clock this node, or who wrote
+// TestAgesAreOfTheLog: how long a request waits is told by the time of the log, whatever clock this node, or the writer of
 // the request, has.
 func TestAgesAreOfTheLog(t *testing.T) {
 	for name, wrong := range map[string]time.Duration{"fast": 3 * time.Hour, "slow": -3 * time.Hour, "right": 0} {

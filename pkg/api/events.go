@@ -33,7 +33,8 @@ const eventsDescription = "Server-sent events: one for each change of an instanc
 	"**Going on.** Send the last id that came as Last-Event-ID, to any node, with the same project: each change behind " +
 	"it that passes the filters comes, once, those of a project in the order of the log. Take the ids of blocks without " +
 	"data too: they come when nothing was to be told. Without Last-Event-ID and since it begins with what comes from " +
-	"now on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and fewer where their texts are long: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
+	"now on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and fewer " +
+	"where their texts are long: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
 	"silently.\n\n" +
 	"**The present.** With present=true it begins with the instances as they are: present for each, deleted ones only " +
 	"if state or instance names them, then presented. After a gap they come anew.\n\n" +
@@ -101,15 +102,12 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 	if !s.door.open() {
 		w.Caller = caller.ID
 	}
-	switch project := orDefault(in.Project); {
-	case project != allProjects:
-		if err := project.Check(); err != nil {
-			return w, err
-		}
-		w.Wanted.Project = project
+	project, err := oneOrAll(caller, in.Project)
+	if err != nil {
+		return w, err
+	}
+	if w.Wanted.Project = project; project != "" {
 		w.Partitions = []int32{wire.Partition(project, s.config.Partitions)}
-	case !caller.ReadsAll():
-		return w, auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
 	}
 	if in.Instance != "" && in.Instance.Check() != nil {
 		return w, compute.Invalid("instance", string(in.Instance), "give the whole id in lower case")
@@ -146,6 +144,18 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 		}
 	}
 	return w, nil
+}
+
+// oneOrAll is the project that a question is about; empty: all, which callers of the cell may ask for as "*".
+func oneOrAll(caller auth.Principal, asked compute.Project) (compute.Project, error) {
+	project := orDefault(asked)
+	if project != allProjects {
+		return project, project.Check()
+	}
+	if !caller.ReadsAll() {
+		return "", auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
+	}
+	return "", nil
 }
 
 // present lists the instances that are wanted as they are, the oldest first, and begins to listen to what changes from

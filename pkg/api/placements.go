@@ -126,7 +126,8 @@ func (in *placementsInput) asked() ([]rest.MixKind, error) {
 			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)), "give a mix or one boot, not both")
 		}
 		if len(asked) > compute.MaxKinds {
-			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)), fmt.Sprintf("give at most %d kinds", compute.MaxKinds))
+			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)),
+				fmt.Sprintf("give at most %d kinds", compute.MaxKinds))
 		}
 		if len(in.keys) > 0 {
 			return nil, compute.Invalid(keyHeader, in.keys[0], "a key names one machine: leave it out, or the mix")
@@ -175,7 +176,8 @@ func (s *Server) readKind(
 		return kind{}, err
 	}
 	if in.own() && count > 1 {
-		return kind{}, compute.Invalid("count", fmt.Sprint(count), "an id or a key names one machine: leave it out, or the count")
+		return kind{}, compute.Invalid("count", fmt.Sprint(count),
+			"an id or a key names one machine: leave it out, or the count")
 	}
 	at := instanceKey{req.Project, req.Instance}
 	if in.own() {
@@ -209,7 +211,9 @@ func (s *Server) readKind(
 
 // existing is a boot that was asked for before: nothing new comes of it.
 func (s *Server) existing(ctx context.Context, e entry) kind {
-	i := compute.Instance{State: compute.StateQueued, Project: e.key().project, Boot: e.boot().WithDefaults(), Queue: e.queue()}
+	i := compute.Instance{
+		State: compute.StateQueued, Project: e.key().project, Boot: e.boot().WithDefaults(), Queue: e.queue(),
+	}
 	if e.instance != nil {
 		i.Resources, i.Required, i.Forbidden = e.instance.Resources, e.instance.Required, e.instance.Forbidden
 	} else if q := s.views.queues.get(i.Queue); q != nil {
@@ -273,8 +277,8 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		}
 		p.Starts = p.Exists == nil && admitted[i] == p.Count && p.Fits == p.Count
 		if p.Exists != nil {
-			p.Summary, p.YouCan, p.OperatorsCan = fmt.Sprintf("it is there already, and is %s: nothing new would be booted", p.Exists.State),
-				[]string{}, nil
+			p.Summary = fmt.Sprintf("it is there already, and is %s: nothing new would be booted", p.Exists.State)
+			p.YouCan, p.OperatorsCan = []string{}, nil
 		}
 		told.Kinds[i] = explain.MixKind{
 			Name: fmt.Sprintf("%d %s", p.Count, p.Queue), Boot: k.asks.Boot, Count: p.Count, Fits: p.Fits, Alone: p.Alone,
@@ -292,7 +296,8 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 func (s *presenter) tell(out *rest.Placements, mix explain.Mix, over *compute.Reason) {
 	first := out.Kinds[0]
 	if len(out.Kinds) == 1 && (first.Count == 1 || first.Exists != nil) {
-		out.Summary, out.YouCan, out.OperatorsCan, out.Refused = first.Summary, first.YouCan, first.OperatorsCan, first.Refused
+		out.Summary, out.Refused = first.Summary, first.Refused
+		out.YouCan, out.OperatorsCan = first.YouCan, first.OperatorsCan
 	} else {
 		t := explain.TellMix(mix)
 		out.Summary, out.YouCan = t.Summary, append(out.YouCan, t.Asker...)
@@ -301,13 +306,15 @@ func (s *presenter) tell(out *rest.Placements, mix explain.Mix, over *compute.Re
 		}
 		if over != nil {
 			out.Refused = rest.FromReason(over)
-			out.Summary = fmt.Sprintf("of %d the quota allows %d (%s); %s", out.Count, out.Admitted, out.Refused.Message, t.Summary)
+			out.Summary = fmt.Sprintf("of %d the quota allows %d (%s); %s",
+				out.Count, out.Admitted, out.Refused.Message, t.Summary)
 			out.YouCan = append([]string{quotaRemedy}, out.YouCan...)
 		}
 	}
 	for _, k := range out.Kinds {
 		if g := k.ToGo; g != nil && s.names {
-			out.OperatorsCan = append(out.OperatorsCan, fmt.Sprintf("host %s takes one more of %s without %s", g.Host, k.Queue, goingNames(g.Instances)))
+			out.OperatorsCan = append(out.OperatorsCan,
+				fmt.Sprintf("host %s takes one more of %s without %s", g.Host, k.Queue, goingNames(g.Instances)))
 		}
 	}
 }
@@ -374,7 +381,9 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 }
 
 // quotaSteps is what the quota of a project would be used for a mix, with its limits and what it uses now.
-func (s *Server) quotaSteps(p compute.Project, mix []explain.Kind) (steps []rest.QuotaStep, limits, used compute.Resources) {
+func (s *Server) quotaSteps(
+	p compute.Project, mix []explain.Kind,
+) (steps []rest.QuotaStep, limits, used compute.Resources) {
 	asks := explain.Uses(mix)
 	steps, limits, used = []rest.QuotaStep{}, compute.Resources{}, compute.Resources{}
 	for _, r := range s.quotaView(p).Resources {

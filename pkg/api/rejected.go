@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
 	"github.com/berth-project/berth/pkg/rejected"
@@ -42,18 +41,13 @@ type rejectedInput struct {
 type rejectedOutput struct{ Body rest.RejectedPage }
 
 func (s *Server) listRejected(ctx context.Context, in *rejectedInput) (*rejectedOutput, error) {
-	q := rejected.Query{
-		Wanted: rejected.Wanted{Topic: in.Topic, Record: in.Record, Reason: in.Reason}, Since: in.Since, Limit: in.Limit,
+	project, err := oneOrAll(callerOf(ctx), in.Project)
+	if err != nil {
+		return nil, err
 	}
-	caller := callerOf(ctx)
-	switch project := orDefault(in.Project); {
-	case project != allProjects:
-		if err := project.Check(); err != nil {
-			return nil, err
-		}
-		q.Project = project
-	case !caller.ReadsAll():
-		return nil, auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
+	q := rejected.Query{
+		Wanted: rejected.Wanted{Project: project, Topic: in.Topic, Record: in.Record, Reason: in.Reason},
+		Since:  in.Since, Limit: in.Limit,
 	}
 	if in.Marker != "" {
 		before, err := events.ParsePositions(in.Marker)

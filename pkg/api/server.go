@@ -60,7 +60,8 @@ func New(c Config) (*Server, error) {
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
-		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages), judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
+		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages),
+		judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
 		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent, few: fewPresent},
 	}
 	s.views.instances.tellFrom = s.tellFrom

@@ -25,7 +25,7 @@ func (n *node) valid() rest.Capabilities {
 	return into[rest.Capabilities](n.do("GET", "/v1/capabilities", nil), 200)
 }
 
-// TestCapabilitiesHasATag: who has the document is told that it is the same, until something else is offered.
+// TestCapabilitiesHasATag: a caller that has the document is told that it is the same, until something else is offered.
 func TestCapabilitiesHasATag(t *testing.T) {
 	n := newNode(t)
 	n.offer()

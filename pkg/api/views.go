@@ -47,8 +47,9 @@ var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"
 func newViews(partitions int32, log *zap.Logger, told *events.Log) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), settling: new(settling), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]),
-		log: log,
+		caughtUp: new([4]atomic.Bool), settling: new(settling), tokensRead: new(atomic.Bool),
+		lastRecord: new([5]atomic.Pointer[time.Time]),
+		log:        log,
 	}
 	v.instances.told = told
 	for i := range v.lastRecord {

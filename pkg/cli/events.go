@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,7 +178,7 @@ func newEventLines(cmd *cobra.Command, f Format, projects bool) *eventLines {
 	}}
 	if projects {
 		project := Column[client.Told]{Title: "PROJECT", Cell: of(func(e client.Event) string { return string(e.Project) })}
-		l.columns = append(l.columns[:1], append([]Column[client.Told]{project}, l.columns[1:]...)...)
+		l.columns = slices.Insert(l.columns, 1, project)
 	}
 	l.widths = make([]int, len(l.columns))
 	l.widen(l.titles())
@@ -208,7 +209,7 @@ func (l *eventLines) fit(all []client.Told) {
 	}
 }
 
-func (l *eventLines) widen(cells []string) { l.widths = widen(l.widths, cells) }
+func (l *eventLines) widen(cells []string) { l.widths = terminal.Widen(l.widths, cells) }
 
 // told prints one thing.
 func (l *eventLines) told(t client.Told) error {

@@ -28,7 +28,7 @@ func (g Grid) Print(w io.Writer) error {
 	if last := len(widths) - 1; g.fits && screen.Width > 0 && last > 0 {
 		before := 0
 		for _, width := range widths[:last] {
-			before += width + len(gap)
+			before += width + len(terminal.Gap)
 		}
 		widths[last] = min(widths[last], max(screen.Width-before, leastCell))
 	}
@@ -42,36 +42,13 @@ func (g Grid) Print(w io.Writer) error {
 
 // line is a row as it is printed.
 func (g Grid) line(screen terminal.Screen, widths []int, n int, row []string) string {
-	var line strings.Builder
-	for i, cell := range row {
-		cell = terminal.Cut(cell, widths[i])
-		pad := strings.Repeat(" ", widths[i]-terminal.Width(cell))
-		cell = screen.Paint(cell, g.tone(n, i))
-		if i < len(g.Right) && g.Right[i] {
-			line.WriteString(pad + cell + gap)
-		} else {
-			line.WriteString(cell + pad + gap)
-		}
-	}
-	return strings.TrimRight(line.String(), " ") + "\n"
+	paint := func(i int, cell string) string { return screen.Paint(cell, g.tone(n, i)) }
+	return terminal.Align(row, widths, g.Right, paint) + "\n"
 }
-
-const gap = "  "
 
 func (g Grid) widths() (widths []int) {
 	for _, row := range g.Rows {
-		widths = widen(widths, row)
-	}
-	return widths
-}
-
-// widen makes columns as wide as a row needs them.
-func widen(widths []int, row []string) []int {
-	for i, cell := range row {
-		if i == len(widths) {
-			widths = append(widths, 0)
-		}
-		widths[i] = max(widths[i], terminal.Width(cell))
+		widths = terminal.Widen(widths, row)
 	}
 	return widths
 }

@@ -127,11 +127,14 @@ func wouldEnd(p client.Placements, b compute.Boot) error {
 	switch {
 	case !p.MayBoot:
 		return &compute.Error{
-			Kind: compute.KindForbidden, Message: "it would be refused: to boot needs the role member of project " + string(p.Project),
-			Remedy: "berth whoami shows your roles",
+			Kind:    compute.KindForbidden,
+			Message: "it would be refused: to boot needs the role member of project " + string(p.Project),
+			Remedy:  "berth whoami shows your roles",
 		}
 	case p.Refused != nil:
-		return &compute.Error{Kind: compute.KindQuota, Message: "it would end in error: " + p.Refused.Message, Reason: p.Refused.Compute()}
+		return &compute.Error{
+			Kind: compute.KindQuota, Message: "it would end in error: " + p.Refused.Message, Reason: p.Refused.Compute(),
+		}
 	case p.Fits < p.Count && b.OnNoCapacity == compute.FailAtOnce:
 		return &compute.Error{Kind: compute.KindNoCapacity, Message: "it would end in error: " + p.Summary}
 	}

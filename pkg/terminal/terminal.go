@@ -5,6 +5,7 @@ package terminal
 import (
 	"io"
 	"os"
+	"strings"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
@@ -50,6 +51,14 @@ func (s Screen) Paint(text string, t Tone) string {
 	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
 }
 
+// Fit is text that does not go beyond the end of the screen.
+func (s Screen) Fit(text string) string {
+	if s.Width <= 0 {
+		return text
+	}
+	return Cut(text, s.Width)
+}
+
 // Width is how many columns text takes: an ideograph takes two, an accent that is put on a letter none.
 func Width(text string) int { return uniseg.StringWidth(text) }
 
@@ -72,4 +81,34 @@ func Cut(text string, most int) string {
 		used, cut = used+width, cut+len(cluster)
 	}
 	return text[:cut] + "…"
+}
+
+// Gap is what is between two columns of a table.
+const Gap = "  "
+
+// Widen makes columns as wide as a row needs them.
+func Widen(widths []int, row []string) []int {
+	for i, cell := range row {
+		if i == len(widths) {
+			widths = append(widths, 0)
+		}
+		widths[i] = max(widths[i], Width(cell))
+	}
+	return widths
+}
+
+// Align puts a row into columns: numbers to the right, and what is wider than its column cut. paint is what becomes of a
+// cell after that.
+func Align(row []string, widths []int, right []bool, paint func(column int, cell string) string) string {
+	var line strings.Builder
+	for i, cell := range row {
+		cell = Cut(cell, widths[i])
+		pad := strings.Repeat(" ", widths[i]-Width(cell))
+		if cell = paint(i, cell); i < len(right) && right[i] {
+			line.WriteString(pad + cell + Gap)
+		} else {
+			line.WriteString(cell + pad + Gap)
+		}
+	}
+	return strings.TrimRight(line.String(), " ")
 }

@@ -59,8 +59,8 @@ func (p page) lines() []string {
 	}
 	out = append(out, p.where(from, len(shown), len(table.rows)))
 	for i, line := range out {
-		if p.screen.Width > 0 && !strings.Contains(line, "\x1b") {
-			out[i] = terminal.Cut(line, p.screen.Width)
+		if !strings.Contains(line, "\x1b") { // else it was cut before it was painted
+			out[i] = p.screen.Fit(line)
 		}
 	}
 	return out[:min(len(out), p.height)]
@@ -100,12 +100,7 @@ func (p page) top() []string {
 
 const operatorsOnly = "they are shown to operators"
 
-func (p page) bad(text string) string {
-	if p.screen.Width > 0 {
-		text = terminal.Cut(text, p.screen.Width)
-	}
-	return p.screen.Paint(text, terminal.Bad)
-}
+func (p page) bad(text string) string { return p.screen.Paint(p.screen.Fit(text), terminal.Bad) }
 
 // waits says how much waits.
 func (p page) waits() string {
@@ -175,15 +170,13 @@ func (p page) table() table {
 	} else {
 		t = p.ofQueues()
 	}
-	t.widths = make([]int, len(t.titles))
-	for _, cells := range append([]row{{cells: t.titles}}, t.rows...) {
-		for i, cell := range cells.cells {
-			t.widths[i] = max(t.widths[i], terminal.Width(cell))
-		}
+	t.widths = terminal.Widen(nil, t.titles)
+	for _, r := range t.rows {
+		t.widths = terminal.Widen(t.widths, r.cells)
 	}
 	rest := 0
 	for _, width := range t.widths[1:] {
-		rest += width + 2
+		rest += width + len(terminal.Gap)
 	}
 	if p.screen.Width > 0 {
 		t.widths[0] = min(t.widths[0], max(p.screen.Width-rest, leastName)) // names may be longer than all else
@@ -194,23 +187,10 @@ func (p page) table() table {
 // leastName is what stays of a name however narrow the terminal is.
 const leastName = 10
 
+// line is a row in one tone.
 func (t table) line(cells []string, s terminal.Screen, tone terminal.Tone) string {
-	var b strings.Builder
-	for i, cell := range cells {
-		cell = terminal.Cut(cell, t.widths[i])
-		pad := strings.Repeat(" ", t.widths[i]-terminal.Width(cell))
-		if t.right[i] {
-			cell = pad + cell
-		} else {
-			cell += pad
-		}
-		b.WriteString(cell + "  ")
-	}
-	text := strings.TrimRight(b.String(), " ")
-	if s.Width > 0 {
-		text = terminal.Cut(text, s.Width)
-	}
-	return s.Paint(text, tone)
+	plain := func(_ int, cell string) string { return cell }
+	return s.Paint(s.Fit(terminal.Align(cells, t.widths, t.right, plain)), tone)
 }
 
 func (p page) ofQueues() table {

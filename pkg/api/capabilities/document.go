@@ -32,7 +32,8 @@ func Document(o Offer) rest.Capabilities {
 	defaults := compute.Boot{}.WithDefaults()
 	doc := rest.Capabilities{
 		Items: []rest.Capability{}, Flavors: []rest.Flavor{}, Limits: slices.Concat(bootLimits(), flavorLimits(), o.Limits),
-		Names: slices.Concat(names(), o.Names), OnNoCapacity: noCapacities(), States: states(), PowerStates: powerStates(), Reasons: reasons(),
+		Names: slices.Concat(names(), o.Names), OnNoCapacity: noCapacities(), States: states(), PowerStates: powerStates(),
+		Reasons: reasons(),
 		Defaults: rest.Defaults{
 			Project: rest.DefaultProject, Attempts: defaults.Attempts, Deadline: rest.Duration(defaults.Deadline),
 			OnNoCapacity: defaults.OnNoCapacity.String(),

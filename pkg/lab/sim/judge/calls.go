@@ -21,7 +21,7 @@ const (
 	// callsRing for each ring: it looks, and goes on waiting where it waited.
 	callsBuild = 4
 	callsRing  = 2
-	// callsWork is how many more it may send for each work that comes into a queue: kfake wakes all who wait there, and
+	// callsWork is how many more it may send for each work that comes into a queue: kfake wakes all that wait there, and
 	// answers those with nothing that did not get it.
 	callsWork = 2
 	// leftFor is how long a queue is left to others. So often a host comes to each work of
