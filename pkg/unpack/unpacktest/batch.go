@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
@@ -45,6 +46,8 @@ func Batch(codec kgo.CompressionCodecType, first int64, n int32, packed []byte, 
 	b.FirstOffset, b.PartitionLeaderEpoch, b.Magic, b.Attributes = first, -1, 2, int16(codec)
 	b.LastOffsetDelta, b.NumRecords, b.Records = n-1, n, packed
 	b.ProducerID, b.ProducerEpoch, b.FirstSequence = -1, -1, -1
+	b.FirstTimestamp = time.Now().UnixMilli() // of 1970 a broker's retention would take it, some 30 s after the broker began
+	b.MaxTimestamp = b.FirstTimestamp
 	if change != nil {
 		change(&b)
 	}
