@@ -4,6 +4,7 @@ import { Component, h } from "./vendor/preact.mjs";
 import { Field, Refused } from "./views.js";
 
 // Dialog asks { title, text, verb, bad, fields, run }. run is given what was typed; when it has ended the dialog closes.
+// It says which question it closes: a browser tells that a dialog was closed a frame later, and the next may be open then.
 export class Dialog extends Component {
   constructor() {
     super();
@@ -12,15 +13,16 @@ export class Dialog extends Component {
 
   submit = async (e) => {
     e.preventDefault();
+    const { ask, close } = this.props;
     const values = {};
-    for (const f of this.props.ask.fields || []) {
+    for (const f of ask.fields || []) {
       const input = e.target.elements[f.name];
       values[f.name] = f.type === "checkbox" ? input.checked : input.value;
     }
     this.setState({ busy: true, problem: null });
     try {
-      await this.props.ask.run(values);
-      this.props.close();
+      await ask.run(values);
+      close(ask);
     } catch (problem) {
       this.setState({ busy: false, problem });
     }
@@ -36,7 +38,8 @@ export class Dialog extends Component {
   }
 
   render({ ask, close }, { problem, busy }) {
-    return h("dialog", { ref: (d) => { if (d) this.box = d; }, onClose: close, "aria-labelledby": "ask" },
+    const closed = () => close(ask);
+    return h("dialog", { ref: (d) => { if (d) this.box = d; }, onClose: closed, "aria-labelledby": "ask" },
       h("form", { onSubmit: this.submit },
         h("h2", { id: "ask" }, ask.title), h("p", null, ask.text),
         (ask.fields || []).map((f) => f.type === "checkbox"
@@ -44,7 +47,7 @@ export class Dialog extends Component {
           : h(Field, { key: f.name, ...f })),
         problem && h(Refused, { problem }),
         h("div", { class: "actions" },
-          h("button", { type: "button", onClick: close }, "Cancel"),
+          h("button", { type: "button", onClick: closed }, "Cancel"),
           h("button", { type: "submit", class: ask.bad ? "bad" : "main", disabled: busy }, ask.verb))));
   }
 }

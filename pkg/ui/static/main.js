@@ -56,7 +56,11 @@ function say(kind, text) {
   }, 10000);
 }
 
-const close = () => { ask = null; draw(); };
+const close = (question) => {
+  if (ask !== question) return;
+  ask = null;
+  draw();
+};
 
 // show goes to where the address says.
 function show() {
