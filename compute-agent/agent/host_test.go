@@ -151,19 +151,20 @@ func TestBeaconSaysTheWeigher(t *testing.T) {
 	}
 }
 
-// The operator's word: the highest version wins, restarts do not forget it.
+// The operator's word: the later one counts, also where the clock of the node that took it was behind, and restarts do
+// not forget it.
 func TestDesiredState(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(time.Second)
-		c.desire(compute.HostDraining, 5)
-		c.desire(compute.HostEnabled, 4)
+		c.desire(compute.HostEnabled, 5)
+		c.desire(compute.HostDraining, 4)
 		pass(10 * time.Second)
 		c.boot(2, "small")
 		pass(time.Minute)
 		c.want(compute.StateActive, compute.StateQueued)
-		if b := c.beacon(); b.State != compute.HostDraining || b.Reason != "because" || b.DesiredSeen != 5 ||
+		if b := c.beacon(); b.State != compute.HostDraining || b.Reason != "because" || b.DesiredSeen != 6 ||
 			b.Machines != 1 ||
 			len(b.Waiting) != 0 {
 			c.t.Errorf("the beacon says %+v", b)
@@ -179,9 +180,12 @@ func TestDesiredState(t *testing.T) {
 		if n.agent.Stats().Offering {
 			c.t.Error("it offers")
 		}
-		c.desire(compute.HostEnabled, 6)
+		c.desire(compute.HostEnabled, 6) // the draining one's
 		pass(10 * time.Second)
 		c.want(compute.StateDeleted, compute.StateActive)
+		if b := c.beacon(); b.DesiredSeen != 7 {
+			c.t.Errorf("the beacon says %+v", b)
+		}
 		stop(c, n)
 	})
 }

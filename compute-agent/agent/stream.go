@@ -202,11 +202,11 @@ func (l *loop) word(c compute.Command) bool {
 	return true
 }
 
-// desire takes what an operator wants of the host; the highest version wins.
+// desire takes what an operator wants of the host. The later wish in the stream counts: the versions are of the clocks
+// of API nodes, which may be wrong. Beacons say a version that is never lower than that of the wish, so that whoever
+// asked sees that it was read.
 func (l *loop) desire(d compute.HostDesired) {
-	if d.Version <= l.host.Desired.Version {
-		return
-	}
+	d.Version = max(d.Version, l.host.Desired.Version+1)
 	l.log.Info(
 		"the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason),
 		zap.Time("deadline", d.Deadline),

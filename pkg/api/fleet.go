@@ -211,7 +211,7 @@ type hostStateInput struct {
 type hostStateOutput struct{ Body rest.HostAsked }
 
 // setHostState writes the wish to the host's stream. It is acted on when the host
-// reads it, however late; the newest wins.
+// reads it, however late; the later one in the stream counts.
 func (s *Server) setHostState(
 	ctx context.Context, in *hostStateInput, state compute.HostState,
 ) (*hostStateOutput, error) {

@@ -83,11 +83,11 @@ var hostStateNames = [...]string{"enabled", "disabled", "draining", "quarantined
 // String is the state's name in APIs and metric labels.
 func (s HostState) String() string { return name(hostStateNames[:], s, "host state") }
 
-// HostDesired is what an operator wants of a host. The highest version wins.
+// HostDesired is what an operator wants of a host. The later one in the host's stream counts (decision 0058).
 type HostDesired struct {
 	State    HostState // HostEnabled, HostDisabled or HostDraining
 	Reason   string
-	Version  Version   // milliseconds since 1970 when the operator said it
+	Version  Version   // milliseconds since 1970 when the operator said it; agents of older versions obey the highest
 	Deadline time.Time // HostDraining: when it should be empty; zero: no hurry. Nothing is ended by it
 }
 

@@ -494,14 +494,16 @@ func (x *Inventory) GetLargest() map[string]int64 {
 	return nil
 }
 
-// HostDesired is what an operator wants of a host. The highest version wins.
+// HostDesired is what an operator wants of a host. The later one in the host's
+// stream counts; agents of older versions obey the highest version.
 type HostDesired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// state is enabled, disabled or draining.
 	State HostState `protobuf:"varint,1,opt,name=state,proto3,enum=berth.v1.HostState" json:"state,omitempty"`
 	// reason is the operator's, for people.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// version is milliseconds since 1970 when the operator said it.
+	// version is milliseconds since 1970 when the operator said it. Beacons say
+	// as desired_seen one that is no lower, once the agent has read the wish.
 	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// deadline is when a draining host should be empty; absent: no hurry.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
