@@ -38,6 +38,7 @@ func TestArbitrationIsTheModel(t *testing.T) {
 // record is what the model keeps of an instance.
 type record struct {
 	project  compute.Project
+	name     string
 	state    compute.State
 	attempt  compute.Attempt
 	host     compute.HostID
@@ -96,9 +97,11 @@ var (
 )
 
 func (m *arbiter) anything() {
-	switch rapid.IntRange(0, 16).Draw(m.T, "what") {
+	switch rapid.IntRange(0, 17).Draw(m.T, "what") {
 	case 16:
 		m.dies()
+	case 17:
+		m.rename(someID.Draw(m.T, "id"), mostlyP.Draw(m.T, "project"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(m.T, "name"))
 	case 0, 1, 2:
 		m.boot(someID.Draw(m.T, "id"), mostlyP.Draw(m.T, "project"))
 	case 3:
@@ -190,6 +193,18 @@ func (m *arbiter) delete(id compute.InstanceID, p compute.Project) {
 		rec.state = compute.StateDeleting
 	}
 	m.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: p, Instance: id, At: m.now}}, "")
+}
+
+// rename changes nothing but the name, and nobody is told.
+func (m *arbiter) rename(id compute.InstanceID, p compute.Project, name string) {
+	if rec := m.records[id]; rec != nil && rec.project == p && rec.state != compute.StateDeleted {
+		rec.name = name
+	}
+	c := &compute.Change{Name: &name}
+	out := m.hear(Requested{Request: compute.Request{Op: compute.OpChange, Project: p, Instance: id, Change: c, At: m.now}}, "")
+	if len(out.Effects) > 0 {
+		m.Fatalf("a new name led to %v", out.Effects)
+	}
 }
 
 func (m *arbiter) claim(r compute.Report) {
@@ -308,7 +323,7 @@ func told(op compute.CommandOp, r compute.Report) string {
 }
 
 // hear lets the partition hear it, and compares.
-func (m *arbiter) hear(in Input, answer string) {
+func (m *arbiter) hear(in Input, answer string) Output {
 	out := m.state.step(in, m.view, m.now)
 	for _, gone := range out.Removed {
 		m.state.log = slices.DeleteFunc(slices.Clone(m.state.log), func(i *compute.Instance) bool {
@@ -330,6 +345,7 @@ func (m *arbiter) hear(in Input, answer string) {
 		m.Fatalf("it was not told: %s; but %v", answer, out.Effects)
 	}
 	m.same()
+	return out
 }
 
 // allowed judges a word by the record it is about, as it is now.
@@ -378,14 +394,14 @@ func (r *record) shown() string {
 	case r == nil:
 		return "nothing"
 	case r.state.OnHost():
-		return fmt.Sprintf("%s of %s attempt %d on %s by %s", r.state, r.project, r.attempt, r.host, r.claim)
+		return fmt.Sprintf("%s of %s attempt %d on %s by %s called %q", r.state, r.project, r.attempt, r.host, r.claim, r.name)
 	}
-	return fmt.Sprintf("%s of %s attempt %d", r.state, r.project, r.attempt)
+	return fmt.Sprintf("%s of %s attempt %d called %q", r.state, r.project, r.attempt, r.name)
 }
 
 func shown(i *compute.Instance) string {
 	if i == nil {
 		return "nothing"
 	}
-	return (&record{project: i.Project, state: i.State, attempt: i.Attempt, host: i.Host, claim: i.Claim}).shown()
+	return (&record{project: i.Project, name: i.Boot.Name, state: i.State, attempt: i.Attempt, host: i.Host, claim: i.Claim}).shown()
 }

@@ -4,6 +4,7 @@ package admit
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ func (s *step) request(r compute.Request) {
 		}
 	case compute.OpDelete:
 		s.delete(r)
+	case compute.OpChange:
+		s.amend(r)
 	default:
 		s.power(r)
 	}
@@ -150,6 +153,34 @@ func (s *step) power(r compute.Request) {
 			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
 		}
 	})
+}
+
+// amend gives an instance another name or other metadata. Nothing follows from that for any host: what waits in a queue
+// or runs keeps what it was given, and the next attempt has the new.
+func (s *step) amend(r compute.Request) {
+	e := s.instances[r.Instance]
+	switch {
+	case e == nil:
+		s.reject(fmt.Sprintf("change of %s, which is unknown in this project: boot it first", r.Instance))
+		return
+	case e.inst.Project != r.Project:
+		s.rejectOwner(r)
+		return
+	case e.inst.State == compute.StateDeleted:
+		s.reject(fmt.Sprintf("change of %s, which is deleted: only what is there has a name and metadata", r.Instance))
+		return
+	}
+	was := &e.inst.Boot
+	boot, err := r.Change.Apply(*was)
+	switch {
+	case err != nil:
+		s.reject(fmt.Sprintf("change of %s: %s", r.Instance, err))
+	case boot.Name != was.Name || !maps.Equal(boot.Metadata, was.Metadata):
+		next := *e.inst
+		next.Version++
+		next.Boot, next.Changed = boot, true
+		s.record(e, &next)
+	}
 }
 
 func (s *step) rejectOwner(r compute.Request) {

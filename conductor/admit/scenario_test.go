@@ -5,7 +5,9 @@ package admit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +25,7 @@ import (
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [fail] [at=+5s]
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
+//	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
 //		[attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
@@ -113,7 +116,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	words := strings.Fields(line)
 	a := parse(words[1:])
 	switch words[0] {
-	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm":
+	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
 	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
 		return s.hear(Reported{Report: report(t, words[0], a)})
@@ -184,6 +187,16 @@ func describe(inst *compute.Instance) string {
 		text += fmt.Sprintf(" on %s by %s", inst.Host, inst.Claim)
 		if inst.Fence != 0 {
 			text += fmt.Sprintf(" fence %d", inst.Fence)
+		}
+	}
+	if inst.Changed {
+		text += fmt.Sprintf(" called %q", inst.Boot.Name)
+		for _, k := range slices.Sorted(maps.Keys(inst.Boot.Metadata)) {
+			if v := inst.Boot.Metadata[k]; len(v) > 20 {
+				text += fmt.Sprintf(" %s:%d bytes", k, len(v))
+			} else {
+				text += " " + k + ":" + v
+			}
 		}
 	}
 	if inst.Power != compute.PowerUnknown {

@@ -77,6 +77,12 @@ func (s *step) change(e *entry, edit func(*compute.Instance)) {
 }
 
 func (s *step) write(e *entry, next *compute.Instance) {
+	s.record(e, next)
+	s.emitEffects(e)
+}
+
+// record makes next the record, and says nothing to anybody.
+func (s *step) record(e *entry, next *compute.Instance) {
 	was := compute.StateNone
 	if e.inst != nil {
 		was = e.inst.State
@@ -85,7 +91,6 @@ func (s *step) write(e *entry, next *compute.Instance) {
 	s.shared.Instance(next)
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
-	s.emitEffects(e)
 }
 
 // emitEffects emits what follows from the record as it is, and sets its timer. Work

@@ -55,6 +55,7 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	ops := map[string]compute.RequestOp{
 		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
 		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget, "confirm": compute.OpConfirm,
+		"change": compute.OpChange,
 	}
 	r := compute.Request{
 		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
@@ -68,10 +69,32 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	if at := a.key["at"]; at != "" {
 		r.At = s.now.Add(span(t, at))
 	}
-	if op == "boot" {
+	switch op {
+	case "boot":
 		r.Boot, r.Host = bootOf(t, a), ""
+	case "change":
+		r.Change = changeOf(a)
 	}
 	return r
+}
+
+// changeOf is a change: name=N, set=KEY:VALUE and remove=KEY.
+func changeOf(a args) *compute.Change {
+	c := &compute.Change{}
+	if name, ok := a.key["name"]; ok {
+		c.Name = &name
+	}
+	if set := a.key["set"]; set != "" {
+		k, v, _ := strings.Cut(set, ":")
+		c.Set = map[string]string{k: v}
+		if n, err := strconv.Atoi(v); err == nil { // so many bytes
+			c.Set[k] = strings.Repeat("x", n)
+		}
+	}
+	if name := a.key["remove"]; name != "" {
+		c.Remove = []string{name}
+	}
+	return c
 }
 
 func bootOf(t *testing.T, a args) *compute.Boot {

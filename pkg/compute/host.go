@@ -44,6 +44,8 @@ type Beacon struct {
 	Leaves      bool      // the agent has ended: this is its last word
 	Opens       []KeyID   // the keys of user data that the agent has
 	Mistrusts   []string  // images that have failed there lately, by name: work with them is left to other hosts first
+
+	Labels map[string]string // what its operators call it by: lists select by them, and nobody places by them
 }
 
 // MaxMistrusts is how many images a beacon names as mistrusted.

@@ -17,7 +17,7 @@ type Instance struct {
 	State   State
 	Reason  *Reason // why it ended, or why the last attempt did; nil if all is well
 
-	Boot      Boot      // as asked for, defaults filled in
+	Boot      Boot      // as asked for, defaults filled in, and as changed since
 	Queue     QueueName // where its work waits; set for pinned ones too
 	Resources Resources // what it uses of a host, and of the quota
 	Required  []Trait
@@ -26,6 +26,7 @@ type Instance struct {
 	Attempt   Attempt    // the current try, from 1
 	Power     PowerState // as the host last said
 	Delete    bool       // asked to be deleted
+	Changed   bool       // its name or its metadata are no longer those it was booted with
 	Confirm   bool       // its host lost its memory and was asked whether it still has it; until answered
 	Host      HostID     // the host that has it; from starting on it may be running there
 	Claim     ClaimID    // the granted claim of the current attempt
@@ -43,7 +44,7 @@ type Instance struct {
 	StartingAt time.Time // when its claim was granted; zero before
 	ActiveAt   time.Time // when it first ran; zero before
 	EndedAt    time.Time // when it became deleted or error
-	ChangedAt  time.Time // when this version was written
+	ChangedAt  time.Time // when this version was written; another name or other metadata leave it as it was
 
 	Trace Trace // of the boot request
 }

@@ -30,13 +30,11 @@ func (s size) check() error {
 
 // sizes are of all parts of a boot whose size is bounded: Check looks at them, and BootLimits tells them.
 func (b Boot) sizes() [11]size {
-	metadata, keys := 0, 0
-	for k, v := range b.Metadata {
-		metadata += len(k) + len(v)
-	}
+	keys := 0
 	for _, k := range b.SSHKeys {
 		keys += len(k)
 	}
+	metadata := labelSizes("metadata", b.Metadata, MaxMetadata, MaxMetadataSize)
 	return [...]size{
 		{Limit{"name", "bytes", MaxNameLength}, len(b.Name)},
 		{Limit{"image", "bytes", MaxNameLength}, len(b.Image)},
@@ -44,8 +42,7 @@ func (b Boot) sizes() [11]size {
 		{Limit{"sealed_user_data", "bytes", MaxSealed}, len(b.Sealed)},
 		{Limit{"ssh_keys", "keys", MaxSSHKeys}, len(b.SSHKeys)},
 		{Limit{"ssh_keys", "bytes", MaxSSHKeysSize}, keys},
-		{Limit{"metadata", "entries", MaxMetadata}, len(b.Metadata)},
-		{Limit{"metadata", "bytes", MaxMetadataSize}, metadata},
+		metadata[0], metadata[1],
 		{Limit{"avoid", "hosts", MaxAvoid}, len(b.Avoid)},
 		{Limit{"with", "choices", MaxChoices}, len(b.With)},
 		{Limit{"attempts", "attempts", MaxAttempts}, int(min(b.Attempts, 1<<20))},

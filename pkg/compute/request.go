@@ -11,6 +11,7 @@ type Request struct {
 	Instance InstanceID
 	Op       RequestOp
 	Boot     *Boot     // OpBoot only
+	Change   *Change   // OpChange only
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest
 	Host     HostID    // where Op is OfHost
@@ -36,9 +37,10 @@ const (
 	OpFence   // host is fenced: build elsewhere what it had (evacuate)
 	OpForget  // host is gone for good: end what it had
 	OpConfirm // ask the host about everything it should have
+	OpChange  // give the instance another name, or other metadata
 )
 
-var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm"}
+var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change"}
 
 // String is the operation's name in logs.
 func (o RequestOp) String() string { return name(requestOpNames[:], o, "operation") }
@@ -59,10 +61,17 @@ func (r Request) Check() error {
 		if err := r.Boot.Check(); err != nil {
 			return err
 		}
+	case OpChange:
+		if r.Change == nil {
+			return Invalid("change", "", "a change says what is to change")
+		}
+		if err := r.Change.Check(); err != nil {
+			return err
+		}
 	case OpDelete, OpStop, OpStart, OpReboot:
 	default:
 		return Invalid("operation", r.Op.String(),
-			"give one of boot, delete, stop, start, reboot, fence, forget, confirm")
+			"give one of boot, delete, stop, start, reboot, change, fence, forget, confirm")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err

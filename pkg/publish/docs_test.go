@@ -45,7 +45,7 @@ func TestDocumentedJSON(t *testing.T) {
 			seen[q.Op] = true
 		}
 	}
-	for op := compute.OpBoot; op <= compute.OpConfirm; op++ {
+	for op := compute.OpBoot; op <= compute.OpChange; op++ {
 		if !seen[op] {
 			t.Errorf("no example of %s", op)
 		}
@@ -72,4 +72,5 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	}
 	check("", (&pb.Request{}).ProtoReflect().Descriptor())
 	check("boot.", (&pb.Boot{}).ProtoReflect().Descriptor())
+	check("change.", (&pb.ChangeInstance{}).ProtoReflect().Descriptor())
 }

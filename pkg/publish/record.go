@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -78,6 +79,9 @@ func check(q compute.Request) error {
 	if q.Op != compute.OpBoot && q.Boot != nil {
 		return compute.Invalid("boot", q.Op.String(), "leave it out: only a boot carries what to boot")
 	}
+	if q.Op != compute.OpChange && q.Change != nil {
+		return compute.Invalid("change", q.Op.String(), "leave it out: only a change says what is to change")
+	}
 	if err := q.Check(); err != nil {
 		return err
 	}
@@ -94,14 +98,23 @@ func check(q compute.Request) error {
 // checkText refuses text that protobuf and JSON cannot carry as it is.
 func checkText(q compute.Request) error {
 	texts := map[string]string{"command": string(q.Command)}
+	var metadata map[string]string
 	if q.Boot != nil {
 		texts["name"], texts["image"] = q.Boot.Name, q.Boot.Image
-		for k, v := range q.Boot.Metadata {
-			texts["metadata"] = k
-			texts["metadata of "+k] = v
-			if !utf8.ValidString(k) {
-				break
-			}
+		metadata = q.Boot.Metadata
+	}
+	if c := q.Change; c != nil {
+		if c.Name != nil {
+			texts["name"] = *c.Name
+		}
+		metadata = c.Set
+		texts["metadata to remove"] = strings.Join(c.Remove, ", ")
+	}
+	for k, v := range metadata {
+		texts["metadata"] = k
+		texts["metadata of "+k] = v
+		if !utf8.ValidString(k) {
+			break
 		}
 	}
 	for field, text := range texts {

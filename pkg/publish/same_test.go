@@ -132,12 +132,19 @@ func anyRequest(t *rapid.T) compute.Request {
 		Instance: compute.InstanceID(rapid.StringMatching(uuid).Draw(t, "instance")),
 		Op: rapid.SampledFrom([]compute.RequestOp{
 			compute.OpBoot, compute.OpDelete, compute.OpStop, compute.OpStart, compute.OpReboot,
+			compute.OpChange,
 		}).Draw(t, "operation"),
 		Command: compute.CommandID(rapid.StringN(1, 20, 40).Draw(t, "command")),
 		Hard:    rapid.Bool().Draw(t, "hard"),
 	}
 	if rapid.Bool().Draw(t, "traced") {
 		q.Trace = trace
+	}
+	if q.Op == compute.OpChange {
+		name := rapid.StringN(0, 40, 200).Draw(t, "name")
+		q.Change = &compute.Change{
+			Name: &name, Set: rapid.MapOfN(rapid.StringN(1, 10, 40), rapid.StringN(0, 10, 40), 0, 5).Draw(t, "set"),
+		}
 	}
 	if q.Op == compute.OpBoot {
 		q.Boot = &compute.Boot{

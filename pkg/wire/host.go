@@ -38,6 +38,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Leaves:        b.Leaves,
 		Opens:         texts(b.Opens),
 		Mistrusts:     texts(b.Mistrusts),
+		Labels:        textMap(b.Labels),
 	}, "")
 }
 
@@ -75,7 +76,9 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Leaves:    m.GetLeaves(),
 		Opens:     words[compute.KeyID](m.GetOpens()),
 		Mistrusts: m.GetMistrusts(),
+		Labels:    wordMap[string, string](m.GetLabels()),
 	}
+	r.check(compute.CheckHostLabels(b.Labels))
 	for _, image := range b.Mistrusts {
 		r.atMost("mistrusts", len(image), compute.MaxNameLength)
 	}

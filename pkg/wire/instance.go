@@ -36,6 +36,7 @@ func EncodeInstance(i compute.Instance) Record {
 		Command:   powerCommandTo(i.Command),
 		Answer:    powerAnswerTo(i.Answer),
 		Delete:    i.Delete,
+		Changed:   i.Changed,
 		Confirm:   i.Confirm,
 		PublishAt: stamp(i.PublishAt),
 
@@ -80,6 +81,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		Command:   powerCommandFrom(r, m.GetCommand()),
 		Answer:    powerAnswerFrom(r, m.GetAnswer()),
 		Delete:    m.GetDelete(),
+		Changed:   m.GetChanged(),
 		Confirm:   m.GetConfirm(),
 		PublishAt: r.time("publish_at", m.GetPublishAt()),
 

@@ -67,9 +67,11 @@ func TestDocumentedOthers(t *testing.T) {
 	hard, named := instance, instance
 	hard.Hard, named.Command = true, "r-81"
 	host := compute.Request{Host: "host-17", Fence: 43}
+	name, changed := "web-2", with(instance, compute.OpChange)
+	changed.Change = &compute.Change{Name: &name, Set: map[string]string{"team": "a"}, Remove: []string{"role"}}
 	want := []compute.Request{
 		with(instance, compute.OpDelete), with(hard, compute.OpStop), with(instance, compute.OpStart),
-		with(named, compute.OpReboot), with(host, compute.OpFence), with(host, compute.OpForget),
+		with(named, compute.OpReboot), changed, with(host, compute.OpFence), with(host, compute.OpForget),
 		{Op: compute.OpConfirm, Host: "host-17"},
 	}
 	_, bodies := documented(t)

@@ -44,6 +44,8 @@ func EncodeRequest(q compute.Request) Record {
 		m.Operation = &pb.Request_Fence{Fence: &pb.FenceHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
 	case compute.OpForget:
 		m.Operation = &pb.Request_Forget{Forget: &pb.ForgetHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
+	case compute.OpChange:
+		m.Operation = &pb.Request_Change{Change: changeTo(q.Change)}
 	case compute.OpConfirm:
 		m.Operation = &pb.Request_Confirm{Confirm: &pb.ConfirmHost{Host: text(q.Host)}}
 	}
@@ -52,6 +54,18 @@ func EncodeRequest(q compute.Request) Record {
 		rec = rec.withSealed(q.Boot.Sealed)
 	}
 	return rec
+}
+
+func changeTo(c *compute.Change) *pb.ChangeInstance {
+	if c == nil {
+		return &pb.ChangeInstance{}
+	}
+	out := &pb.ChangeInstance{Set: textMap(c.Set), Remove: texts(c.Remove)}
+	if c.Name != nil {
+		name := text(*c.Name)
+		out.Name = &name
+	}
+	return out
 }
 
 func requestKey(q compute.Request) []byte {
@@ -97,6 +111,11 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 	case *pb.Request_Forget:
 		q.Op, q.Host, q.Fence = compute.OpForget, compute.HostID(op.Forget.GetHost()),
 			compute.FenceEpoch(op.Forget.GetEpoch())
+	case *pb.Request_Change:
+		q.Op, q.Change = compute.OpChange, &compute.Change{
+			Name: op.Change.Name, Set: wordMap[string, string](op.Change.GetSet()),
+			Remove: words[string](op.Change.GetRemove()),
+		}
 	case *pb.Request_Confirm:
 		q.Op, q.Host = compute.OpConfirm, compute.HostID(op.Confirm.GetHost())
 	}

@@ -5,6 +5,7 @@ package wire
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,6 +103,11 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
 	roundTrip(t, rapid.Map(generate[compute.Beacon](), func(b compute.Beacon) compute.Beacon {
 		b.Mistrusts = b.Mistrusts[:min(len(b.Mistrusts), compute.MaxMistrusts)]
+		for name := range b.Labels {
+			if len(b.Labels) > compute.MaxHostLabels {
+				delete(b.Labels, name)
+			}
+		}
 		return b
 	}), EncodeBeacon, DecodeBeacon)
 	roundTrip(t, rapid.Map(generate[compute.Queue](), func(q compute.Queue) compute.Queue {
@@ -160,7 +166,7 @@ func requests() *rapid.Generator[compute.Request] {
 	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
 		q := all.Draw(t, "all")
-		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpConfirm)).Draw(t, "op"))
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpChange)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
 			boot := generate[compute.Boot]().Draw(t, "boot")
 			boot.Attempts %= compute.MaxAttempts + 1
@@ -185,6 +191,9 @@ func requests() *rapid.Generator[compute.Request] {
 		} else {
 			q.Boot = nil
 		}
+		if q.Change = nil; q.Op == compute.OpChange {
+			q.Change = changes().Draw(t, "change")
+		}
 		if q.Op.OfHost() {
 			q.Project, q.Instance = "", ""
 			if q.Op == compute.OpConfirm {
@@ -196,6 +205,28 @@ func requests() *rapid.Generator[compute.Request] {
 		q.Hard = q.Hard && (q.Op == compute.OpStop || q.Op == compute.OpReboot)
 		q.Command = compute.CommandID(cut(string(q.Command), MaxID))
 		return q
+	})
+}
+
+// changes pass Check.
+func changes() *rapid.Generator[*compute.Change] {
+	all := generate[compute.Change]()
+	return rapid.Custom(func(t *rapid.T) *compute.Change {
+		c := all.Draw(t, "all")
+		if c.Name != nil {
+			*c.Name = cut(*c.Name, compute.MaxNameLength)
+		}
+		c.Remove = slices.DeleteFunc(c.Remove[:min(len(c.Remove), compute.MaxMetadata)], func(name string) bool {
+			_, set := c.Set[name]
+			return set
+		})
+		if len(c.Remove) == 0 {
+			c.Remove = nil
+		}
+		if c.Check() != nil {
+			c = compute.Change{Remove: []string{"team"}}
+		}
+		return &c
 	})
 }
 

@@ -48,6 +48,9 @@ func sampleRequest(op compute.RequestOp) compute.Request {
 		q.Boot = &boot
 	case compute.OpStop, compute.OpReboot:
 		q.Hard = true
+	case compute.OpChange:
+		name := "web-2"
+		q.Change = &compute.Change{Name: &name, Set: map[string]string{"team": "a"}, Remove: []string{"role", "größe"}}
 	case compute.OpFence, compute.OpForget, compute.OpConfirm:
 		q.Project, q.Instance, q.Host = "", "", "host-17"
 	}
@@ -250,7 +253,7 @@ func samples() []sample {
 			CatalogEntry{FlavorName: "m1.small", Removed: true}, of(DecodeCatalog),
 		},
 	)
-	for op := compute.OpBoot; op <= compute.OpConfirm; op++ {
+	for op := compute.OpBoot; op <= compute.OpChange; op++ {
 		q := sampleRequest(op)
 		list = append(list, sample{"request-" + op.String(), EncodeRequest(q), q, of(DecodeRequest)})
 	}

@@ -201,7 +201,10 @@ type Beacon struct {
 	Opens []string `protobuf:"bytes,24,rep,name=opens,proto3" json:"opens,omitempty"`
 	// mistrusts names images that have failed on this host lately: it leaves work with
 	// them to other hosts first; at most 16, of at most 255 bytes each.
-	Mistrusts     []string `protobuf:"bytes,25,rep,name=mistrusts,proto3" json:"mistrusts,omitempty"`
+	Mistrusts []string `protobuf:"bytes,25,rep,name=mistrusts,proto3" json:"mistrusts,omitempty"`
+	// labels are what its operators call it by, for lists to select by; at most 32 and
+	// 4 KiB, names and values together. Nobody places by them.
+	Labels        map[string]string `protobuf:"bytes,26,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,6 +414,13 @@ func (x *Beacon) GetMistrusts() []string {
 	return nil
 }
 
+func (x *Beacon) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -573,7 +583,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\a\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\b\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -600,13 +610,17 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x0ebeside_started\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\rbesideStarted\x12\x16\n" +
 	"\x06leaves\x18\x17 \x01(\bR\x06leaves\x12\x14\n" +
 	"\x05opens\x18\x18 \x03(\tR\x05opens\x12\x1c\n" +
-	"\tmistrusts\x18\x19 \x03(\tR\tmistrusts\x1a7\n" +
+	"\tmistrusts\x18\x19 \x03(\tR\tmistrusts\x124\n" +
+	"\x06labels\x18\x1a \x03(\v2\x1c.berth.v1.Beacon.LabelsEntryR\x06labels\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
 	"\fLargestEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x04\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x04\n" +
 	"\tInventory\x127\n" +
 	"\x06totals\x18\x01 \x03(\v2\x1f.berth.v1.Inventory.TotalsEntryR\x06totals\x12=\n" +
 	"\breserved\x18\x02 \x03(\v2!.berth.v1.Inventory.ReservedEntryR\breserved\x12\x16\n" +
@@ -653,7 +667,7 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
 	(Weigher)(0),                  // 1: berth.v1.Weigher
@@ -662,33 +676,35 @@ var file_berth_v1_host_proto_goTypes = []any{
 	(*HostDesired)(nil),           // 4: berth.v1.HostDesired
 	nil,                           // 5: berth.v1.Beacon.FreeEntry
 	nil,                           // 6: berth.v1.Beacon.LargestEntry
-	nil,                           // 7: berth.v1.Inventory.TotalsEntry
-	nil,                           // 8: berth.v1.Inventory.ReservedEntry
-	nil,                           // 9: berth.v1.Inventory.UnmanagedEntry
-	nil,                           // 10: berth.v1.Inventory.LargestEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	nil,                           // 7: berth.v1.Beacon.LabelsEntry
+	nil,                           // 8: berth.v1.Inventory.TotalsEntry
+	nil,                           // 9: berth.v1.Inventory.ReservedEntry
+	nil,                           // 10: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 11: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	11, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	12, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
 	3,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
 	5,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	11, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	11, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	12, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	12, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
 	6,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
 	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
-	11, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
-	7,  // 9: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	8,  // 10: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	9,  // 11: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	10, // 12: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 13: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	11, // 14: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	12, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
+	7,  // 9: berth.v1.Beacon.labels:type_name -> berth.v1.Beacon.LabelsEntry
+	8,  // 10: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	9,  // 11: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	10, // 12: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	11, // 13: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 14: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	12, // 15: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -702,7 +718,7 @@ func file_berth_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

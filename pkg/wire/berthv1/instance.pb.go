@@ -223,7 +223,7 @@ type Instance struct {
 	State State `protobuf:"varint,4,opt,name=state,proto3,enum=berth.v1.State" json:"state,omitempty"`
 	// reason is why it ended, or why the last attempt did; absent if all is well.
 	Reason *Reason `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// boot is what was asked for, defaults filled in.
+	// boot is what was asked for, defaults filled in, and changed since.
 	Boot *Boot `protobuf:"bytes,6,opt,name=boot,proto3" json:"boot,omitempty"`
 	// queue is where its work waits; set for pinned ones too.
 	Queue string `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -261,7 +261,8 @@ type Instance struct {
 	ActiveAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=active_at,json=activeAt,proto3" json:"active_at,omitempty"`
 	// ended_at is when it became deleted or error; absent before.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// changed_at is when this version was written.
+	// changed_at is when this version was written; a change of the name or the
+	// metadata leaves it as it was.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// confirm says that its host lost its memory and was asked whether it still
 	// has it, until that is answered.
@@ -277,7 +278,10 @@ type Instance struct {
 	Answer *PowerAnswer `protobuf:"bytes,29,opt,name=answer,proto3" json:"answer,omitempty"`
 	// journal is the id of the journal of the agent that has it; absent: it has an
 	// agent of an older version. At most 128 bytes.
-	Journal       string `protobuf:"bytes,30,opt,name=journal,proto3" json:"journal,omitempty"`
+	Journal string `protobuf:"bytes,30,opt,name=journal,proto3" json:"journal,omitempty"`
+	// changed says that its name or its metadata are no longer those it was booted
+	// with.
+	Changed       bool `protobuf:"varint,31,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -522,6 +526,13 @@ func (x *Instance) GetJournal() string {
 	return ""
 }
 
+func (x *Instance) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -681,7 +692,8 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\t\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\n" +
+	"\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -717,7 +729,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x05fence\x18\x1b \x01(\x04R\x05fence\x123\n" +
 	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
 	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
-	"\ajournal\x18\x1e \x01(\tR\ajournal\x1a<\n" +
+	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x18\n" +
+	"\achanged\x18\x1f \x01(\bR\achanged\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +

@@ -112,6 +112,7 @@ func (NoCapacity) EnumDescriptor() ([]byte, []int) {
 //	{"project": "web-shop", "instance": "0b9c…", "stop": {"hard": true}}
 //	{"project": "web-shop", "instance": "0b9c…", "start": {}}
 //	{"project": "web-shop", "instance": "0b9c…", "reboot": {}, "command": "r-81"}
+//	{"project": "web-shop", "instance": "0b9c…", "change": {"name": "web-2", "set": {"team": "a"}, "remove": ["role"]}}
 //	{"fence": {"host": "host-17", "epoch": 43}}
 //	{"forget": {"host": "host-17", "epoch": 43}}
 //	{"confirm": {"host": "host-17"}}
@@ -140,6 +141,7 @@ type Request struct {
 	//	*Request_Fence
 	//	*Request_Forget
 	//	*Request_Confirm
+	//	*Request_Change
 	Operation     isRequest_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -282,6 +284,15 @@ func (x *Request) GetConfirm() *ConfirmHost {
 	return nil
 }
 
+func (x *Request) GetChange() *ChangeInstance {
+	if x != nil {
+		if x, ok := x.Operation.(*Request_Change); ok {
+			return x.Change
+		}
+	}
+	return nil
+}
+
 type isRequest_Operation interface {
 	isRequest_Operation()
 }
@@ -326,6 +337,11 @@ type Request_Confirm struct {
 	Confirm *ConfirmHost `protobuf:"bytes,17,opt,name=confirm,proto3,oneof"`
 }
 
+type Request_Change struct {
+	// change gives it another name or other metadata, unless it is deleted.
+	Change *ChangeInstance `protobuf:"bytes,18,opt,name=change,proto3,oneof"`
+}
+
 func (*Request_Boot) isRequest_Operation() {}
 
 func (*Request_Delete) isRequest_Operation() {}
@@ -341,6 +357,8 @@ func (*Request_Fence) isRequest_Operation() {}
 func (*Request_Forget) isRequest_Operation() {}
 
 func (*Request_Confirm) isRequest_Operation() {}
+
+func (*Request_Change) isRequest_Operation() {}
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -670,6 +688,71 @@ func (x *RebootInstance) GetHard() bool {
 	return false
 }
 
+// ChangeInstance says what is to be different of an instance; what it does not
+// name stays as it is. What a guest was given when it was launched it keeps.
+type ChangeInstance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name takes the place of the name; at most 255 bytes.
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// set adds entries to the metadata, or takes the place of what is there.
+	Set map[string]string `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// remove takes entries out of the metadata, by their names; at most 64.
+	Remove        []string `protobuf:"bytes,3,rep,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeInstance) Reset() {
+	*x = ChangeInstance{}
+	mi := &file_berth_v1_request_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeInstance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeInstance) ProtoMessage() {}
+
+func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeInstance.ProtoReflect.Descriptor instead.
+func (*ChangeInstance) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ChangeInstance) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *ChangeInstance) GetSet() map[string]string {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *ChangeInstance) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
 // FenceHost is the operator's word that a host is dead for certain.
 type FenceHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -686,7 +769,7 @@ type FenceHost struct {
 
 func (x *FenceHost) Reset() {
 	*x = FenceHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +781,7 @@ func (x *FenceHost) String() string {
 func (*FenceHost) ProtoMessage() {}
 
 func (x *FenceHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +794,7 @@ func (x *FenceHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceHost.ProtoReflect.Descriptor instead.
 func (*FenceHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FenceHost) GetHost() string {
@@ -741,7 +824,7 @@ type ForgetHost struct {
 
 func (x *ForgetHost) Reset() {
 	*x = ForgetHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +836,7 @@ func (x *ForgetHost) String() string {
 func (*ForgetHost) ProtoMessage() {}
 
 func (x *ForgetHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +849,7 @@ func (x *ForgetHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHost.ProtoReflect.Descriptor instead.
 func (*ForgetHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ForgetHost) GetHost() string {
@@ -795,7 +878,7 @@ type ConfirmHost struct {
 
 func (x *ConfirmHost) Reset() {
 	*x = ConfirmHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +890,7 @@ func (x *ConfirmHost) String() string {
 func (*ConfirmHost) ProtoMessage() {}
 
 func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +903,7 @@ func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmHost.ProtoReflect.Descriptor instead.
 func (*ConfirmHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfirmHost) GetHost() string {
@@ -834,7 +917,7 @@ var File_berth_v1_request_proto protoreflect.FileDescriptor
 
 const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x04\n" +
+	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x04\n" +
 	"\aRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -848,7 +931,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x06reboot\x18\x0e \x01(\v2\x18.berth.v1.RebootInstanceH\x00R\x06reboot\x12+\n" +
 	"\x05fence\x18\x0f \x01(\v2\x13.berth.v1.FenceHostH\x00R\x05fence\x12.\n" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
-	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirmB\v\n" +
+	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
+	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06changeB\v\n" +
 	"\toperation\"\xc1\x04\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -876,7 +960,15 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x0f\n" +
 	"\rStartInstance\"$\n" +
 	"\x0eRebootInstance\x12\x12\n" +
-	"\x04hard\x18\x01 \x01(\bR\x04hard\"5\n" +
+	"\x04hard\x18\x01 \x01(\bR\x04hard\"\xb7\x01\n" +
+	"\x0eChangeInstance\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x123\n" +
+	"\x03set\x18\x02 \x03(\v2!.berth.v1.ChangeInstance.SetEntryR\x03set\x12\x16\n" +
+	"\x06remove\x18\x03 \x03(\tR\x06remove\x1a6\n" +
+	"\bSetEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_name\"5\n" +
 	"\tFenceHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"6\n" +
@@ -905,7 +997,7 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_berth_v1_request_proto_goTypes = []any{
 	(NoCapacity)(0),               // 0: berth.v1.NoCapacity
 	(*Request)(nil),               // 1: berth.v1.Request
@@ -914,33 +1006,37 @@ var file_berth_v1_request_proto_goTypes = []any{
 	(*StopInstance)(nil),          // 4: berth.v1.StopInstance
 	(*StartInstance)(nil),         // 5: berth.v1.StartInstance
 	(*RebootInstance)(nil),        // 6: berth.v1.RebootInstance
-	(*FenceHost)(nil),             // 7: berth.v1.FenceHost
-	(*ForgetHost)(nil),            // 8: berth.v1.ForgetHost
-	(*ConfirmHost)(nil),           // 9: berth.v1.ConfirmHost
-	nil,                           // 10: berth.v1.Boot.WithEntry
-	nil,                           // 11: berth.v1.Boot.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*ChangeInstance)(nil),        // 7: berth.v1.ChangeInstance
+	(*FenceHost)(nil),             // 8: berth.v1.FenceHost
+	(*ForgetHost)(nil),            // 9: berth.v1.ForgetHost
+	(*ConfirmHost)(nil),           // 10: berth.v1.ConfirmHost
+	nil,                           // 11: berth.v1.Boot.WithEntry
+	nil,                           // 12: berth.v1.Boot.MetadataEntry
+	nil,                           // 13: berth.v1.ChangeInstance.SetEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	12, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	14, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
 	2,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
 	3,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
 	4,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
 	5,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
 	6,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
-	7,  // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
-	8,  // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	9,  // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
-	10, // 9: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	11, // 10: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	13, // 11: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	0,  // 12: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	8,  // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
+	9,  // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
+	10, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	7,  // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
+	11, // 10: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	12, // 11: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	15, // 12: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	0,  // 13: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	13, // 14: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -957,14 +1053,16 @@ func file_berth_v1_request_proto_init() {
 		(*Request_Fence)(nil),
 		(*Request_Forget)(nil),
 		(*Request_Confirm)(nil),
+		(*Request_Change)(nil),
 	}
+	file_berth_v1_request_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

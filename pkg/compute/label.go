@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compute
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The labels of an instance are its metadata: names and values that people choose, that lists select by, that its guest
+// sees, and that can be changed as long as it is there. Those of a host are said by its agent.
+
+// Limits of the labels of a host, which are in each of its beacons.
+const (
+	MaxHostLabels     = 32
+	MaxHostLabelsSize = 4 << 10 // bytes, names and values together
+	MaxTerms          = 16      // of a selector
+)
+
+// CheckHostLabels refuses more than a beacon should carry.
+func CheckHostLabels(labels map[string]string) error {
+	return checkLabels("labels", labels, MaxHostLabels, MaxHostLabelsSize)
+}
+
+func checkLabels(field string, labels map[string]string, most, bytes int64) error {
+	for _, part := range labelSizes(field, labels, most, bytes) {
+		if err := part.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func labelSizes(field string, labels map[string]string, most, bytes int64) [2]size {
+	n := 0
+	for k, v := range labels {
+		n += len(k) + len(v)
+	}
+	return [...]size{{Limit{field, "entries", most}, len(labels)}, {Limit{field, "bytes", bytes}, n}}
+}
+
+// Change is what is to be different of an instance that there is: its name and its metadata. What is not named stays.
+type Change struct {
+	Name   *string
+	Set    map[string]string // of the metadata: added, or in place of what is there
+	Remove []string          // of the metadata, by name; what is not there is passed over
+}
+
+// Check refuses a change that can never be right.
+func (c Change) Check() error {
+	if c.Name == nil && len(c.Set) == 0 && len(c.Remove) == 0 {
+		return Invalid("change", "", "say what is to change: name, or metadata")
+	}
+	for _, name := range c.Remove {
+		if _, both := c.Set[name]; both {
+			return Invalid("metadata", name, "set it or remove it, not both")
+		}
+	}
+	removed := size{Limit{"metadata", "removed entries", MaxMetadata}, len(c.Remove)}
+	if err := removed.check(); err != nil {
+		return err
+	}
+	gone := 0
+	for _, name := range c.Remove {
+		gone += len(name)
+	}
+	b := Boot{Metadata: c.Set}
+	if c.Name != nil {
+		b.Name = *c.Name
+	}
+	for _, part := range append(b.changeable(), size{Limit{"metadata", "bytes", MaxMetadataSize}, gone}) {
+		if err := part.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeable are the sizes of what a Change may change.
+func (b Boot) changeable() []size {
+	all := labelSizes("metadata", b.Metadata, MaxMetadata, MaxMetadataSize)
+	return append(all[:], size{Limit{"name", "bytes", MaxNameLength}, len(b.Name)})
+}
+
+// Apply is the boot as it is after the change, or why there is no such boot: together it may be too much. What it is
+// given stays as it is.
+func (c Change) Apply(b Boot) (Boot, error) {
+	if c.Name != nil {
+		b.Name = *c.Name
+	}
+	if len(c.Set) > 0 || len(c.Remove) > 0 {
+		now := maps.Clone(b.Metadata)
+		if now == nil {
+			now = map[string]string{}
+		}
+		maps.Copy(now, c.Set)
+		for _, name := range c.Remove {
+			delete(now, name)
+		}
+		if len(now) == 0 {
+			now = nil
+		}
+		b.Metadata = now
+	}
+	for _, part := range b.changeable() {
+		if err := part.check(); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// term is one condition of a Selector.
+type term struct {
+	name, value string
+	is          condition
+}
+
+type condition uint8
+
+const (
+	equals condition = iota
+	differs
+	exists
+	lacks
+)
+
+// Selector selects by labels: each of its terms must hold. None selects all.
+type Selector struct{ terms []term }
+
+// ParseSelector reads terms as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one) and
+// "!team" (it has none).
+func ParseSelector(texts []string) (Selector, error) {
+	if len(texts) > MaxTerms {
+		return Selector{}, Invalid("label", fmt.Sprint(len(texts)), fmt.Sprintf("give at most %d", MaxTerms))
+	}
+	var s Selector
+	for _, text := range texts {
+		t := term{name: text, is: exists}
+		if name, value, found := strings.Cut(text, "="); found {
+			t = term{name, value, equals}
+			if short, not := strings.CutSuffix(name, "!"); not {
+				t.name, t.is = short, differs
+			}
+		} else if name, not := strings.CutPrefix(text, "!"); not {
+			t = term{name: name, is: lacks}
+		}
+		if t.name == "" {
+			return Selector{}, Invalid("label", text, `give "NAME=VALUE", "NAME!=VALUE", "NAME" or "!NAME"`)
+		}
+		s.terms = append(s.terms, t)
+	}
+	return s, nil
+}
+
+// Empty says whether it selects all.
+func (s Selector) Empty() bool { return len(s.terms) == 0 }
+
+// Selects says whether something with these labels is meant.
+func (s Selector) Selects(labels map[string]string) bool {
+	return !slices.ContainsFunc(s.terms, func(t term) bool {
+		value, has := labels[t.name]
+		switch t.is {
+		case equals:
+			return !has || value != t.value
+		case differs:
+			return has && value == t.value
+		case exists:
+			return !has
+		default:
+			return has
+		}
+	})
+}
