@@ -120,8 +120,8 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		return nil // records go with their queue; and the embedded broker begins an emptied one anew
 	}
 	first := map[work]time.Time{}
-	for _, b := range r.Builds {
-		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
+	for _, b := range slices.Concat(r.Robbed, r.Builds) { // the reader of a new queue may come when what was taken is removed
+		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() || b.Seen.Before(first[k]) {
 			first[k] = b.Seen
 		}
 	}
