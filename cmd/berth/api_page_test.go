@@ -71,6 +71,8 @@ var examples = []example{
 	{operation: "start-instance", path: "/v1/instances/" + exampleID + "/start?project=web", body: `{}`},
 	{operation: "reboot-instance", path: "/v1/instances/" + exampleID + "/reboot?project=web",
 		body: `{"hard": true, "command": "kernel-2"}`},
+	{operation: "change-instance", path: "/v1/instances/" + exampleID + "?project=web",
+		body: `{"name": "web-2", "metadata": {"team": "shop"}}`},
 	{operation: "delete-instance", path: "/v1/instances/" + exampleID + "?project=web"},
 	{operation: "list-hosts", path: "/v1/hosts"},
 	{operation: "show-host", path: "/v1/hosts/host-01"},

@@ -142,6 +142,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		body = `{"axis": "net", "values": [{"value": "fast"}]}`
 	case "create-token":
 		body = `{"role": "reader", "project": "own"}`
+	case "change-instance":
+		body = `{"metadata": {"team": "a"}}`
 	case "stop-instance", "reboot-instance":
 		body = fmt.Sprintf(`{"command": %q}`, command)
 	}

@@ -65,6 +65,7 @@ type eventsInput struct {
 	Host        compute.HostID     `query:"host" doc:"Of what this host has after the change, or had before."`
 	State       []string           `query:"state,explode" enum:"queued,starting,active,deleting,deleted,error" doc:"Only changes after which it is in one of these states." nullable:"false"`
 	Reason      []string           `query:"reason,explode" maxItems:"50" doc:"Only changes with one of these reasons, as in BuildFailed." nullable:"false"`
+	Label       []string           `query:"label,explode" maxItems:"16" doc:"Only of instances that have such metadata after the change, as in list-instances." nullable:"false"`
 	LastEventID string             `header:"Last-Event-ID" doc:"The last id that came: it goes on behind it."`
 	Since       time.Time          `query:"since" doc:"Without Last-Event-ID: begin with what this node knows since then, by the time of the log."`
 	Present     bool               `query:"present" doc:"Tell how the instances are now, too."`
@@ -127,6 +128,9 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 			return w, err
 		}
 		w.Wanted.States = append(w.Wanted.States, state)
+	}
+	if w.Wanted.Labels, err = compute.ParseSelector(in.Label); err != nil {
+		return w, err
 	}
 	for n, code := range in.Reason {
 		if err := capabilities.CheckReason(fmt.Sprintf("reason[%d]", n), code); err != nil {
@@ -260,7 +264,8 @@ func (p *presents) letGo(n int) {
 // event shows one.
 func (s *presenter) event(e *events.Event, id string) rest.Event {
 	out := rest.Event{
-		ID: id, At: e.Time.UTC(), Project: e.Project, Instance: e.ID, Name: e.Name, Version: e.Version,
+		ID: id, At: e.Time.UTC(), Project: e.Project, Instance: e.ID, Name: e.Name, Metadata: e.Labels, Version: e.Version,
+		NameBefore: e.NameBefore, Relabelled: e.Relabelled,
 		State: rest.State(e.After.String()), Host: s.host(e.Host), Attempt: e.Attempt,
 		Reason: rest.FromReason(e.Reason), Command: rest.FromCommand(e.Command), Answer: rest.FromAnswer(e.Answer),
 		Delete: e.Delete && !e.DeleteBefore, Power: rest.FromPower(e.Power),

@@ -122,8 +122,17 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 
 type hostsOutput struct{ Body rest.Hosts }
 
-func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, error) {
-	page, next := s.views.hosts.page(in.Paging)
+type listHostsInput struct {
+	Label []string `query:"label,explode" maxItems:"16" doc:"Only hosts with such labels: rack=a, rack!=a (or no rack), rack (any), !rack (none). Several must all hold." nullable:"false"`
+	Paging
+}
+
+func (s *Server) listHosts(_ context.Context, in *listHostsInput) (*hostsOutput, error) {
+	selector, err := compute.ParseSelector(in.Label)
+	if err != nil {
+		return nil, err
+	}
+	page, next := s.views.hosts.page(in.Paging, selector)
 	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
 	now := s.moment()
 	for _, h := range page {

@@ -263,11 +263,13 @@ func (v *hosts) known(now moment) (all []explain.Host, oldest time.Duration) {
 	return all, oldest
 }
 
-// page is a page of all hosts by name.
-func (v *hosts) page(p Paging) (page []lastBeacon, next string) {
+// page is a page of the hosts with such labels, by name.
+func (v *hosts) page(p Paging, s compute.Selector) (page []lastBeacon, next string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h }, nil)
+	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h }, func(h compute.HostID) bool {
+		return s.Empty() || s.Selects(v.byName[h].beacon.Labels)
+	})
 	for _, h := range names {
 		page = append(page, v.byName[h])
 	}

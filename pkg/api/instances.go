@@ -159,7 +159,10 @@ type listInput struct {
 	ID      []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
 	Ref     string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
 	Fields  string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
+	Label   []string           `query:"label,explode" maxItems:"16" doc:"Only those with such metadata: team=a, team!=a (or no team), team (any), !team (none). Several must all hold." nullable:"false"`
 	Paging
+
+	selector compute.Selector
 }
 
 type listOutput struct{ Body selectedPage }
@@ -221,6 +224,8 @@ func (in *listInput) check(p compute.Project) (after cursor, only fields, err er
 		refusals = append(refusals, in.Flavor.Check())
 	}
 	after, err = parseCursor(in.Marker)
+	refusals = append(refusals, err)
+	in.selector, err = compute.ParseSelector(in.Label)
 	refusals = append(refusals, err)
 	only, err = parseFields(in.Fields)
 	for _, refusal := range append(refusals, err) {
@@ -293,7 +298,8 @@ func (in *listInput) wants(sh *presenter, k entry) bool {
 	return (in.Name == "" || in.Name == boot.Name) &&
 		(in.Flavor == "" || in.Flavor == boot.Flavor) &&
 		(in.Queue == "" || in.Queue == k.queue()) &&
-		(in.Host == "" || in.Host == host)
+		(in.Host == "" || in.Host == host) &&
+		in.selector.Selects(boot.Metadata)
 }
 
 func (c cursor) String() string { return fmt.Sprintf("%d_%s", c.since, c.id) }

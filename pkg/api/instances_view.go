@@ -178,6 +178,7 @@ func (v *instances) applied(changes []change) []events.Entry {
 			continue
 		}
 		before, known := v.remove(c.key), entry{instance: c.instance}
+		shareLabels(before.instance, c.instance)
 		entries = append(entries, entryOf(before.instance, c, from))
 		if delete(v.later, c.key); c.later {
 			v.later[c.key] = true
@@ -197,6 +198,14 @@ func (v *instances) applied(changes []change) []events.Entry {
 		v.add(known)
 	}
 	return entries
+}
+
+// shareLabels lets a record have the labels of the one before, where they are the same: listeners are told many records
+// of an instance, and each would have a copy.
+func shareLabels(before, after *compute.Instance) {
+	if before != nil && after != nil && maps.Equal(before.Boot.Metadata, after.Boot.Metadata) {
+		after.Boot.Metadata = before.Boot.Metadata
+	}
 }
 
 // entryOf is what listeners hear of a change. Where compaction has removed all records of an instance nothing tells

@@ -109,6 +109,9 @@ func (s *Server) checkRepeat(k entry, req *compute.Request, in *bootInput) error
 		return err
 	}
 	now := *req.Boot
+	if k.instance != nil && k.instance.Changed { // what they were at first nobody knows
+		before.Name, before.Metadata = now.Name, now.Metadata
+	}
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.DropUserData()
 		now.DropUserData()

@@ -94,6 +94,7 @@ func (s *Server) routes() http.Handler {
 	api.UseMiddleware(s.metrics.count, s.audited, s.guard, s.limitPrincipals, strict.Requests(api))
 	s.routeInstances(api)
 	s.routePower(api)
+	s.routeChange(api)
 	s.routeConsole(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
@@ -174,7 +175,7 @@ func notCaughtUp(behind []string) error {
 func (s *Server) notFound(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	e := compute.NotFound("path", r.URL.Path, "see /docs for what there is")
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if _, pattern := mux.Handler(probe); pattern != "/" && pattern != "" {

@@ -42,6 +42,7 @@ func Operations() map[string]Need {
 		"show-console":     {RoleReader, Instance, "what the machine printed"},
 		"follow-events":    {RoleReader, Project, "of all projects for operators"},
 		"show-story":       {RoleReader, Instance, "who asked for what; what was refused is for operators"},
+		"change-instance":  {RoleMember, Instance, ""},
 		"delete-instance":  {RoleMember, Instance, ""},
 		"stop-instance":    {RoleMember, Instance, ""},
 		"start-instance":   {RoleMember, Instance, ""},

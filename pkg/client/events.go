@@ -26,6 +26,7 @@ type Follow struct {
 	Host        compute.HostID // that has it after the change, or had it before
 	States      []compute.State
 	Reasons     []compute.ReasonCode
+	Labels      []string // terms, as compute.ParseSelector reads them
 
 	After   string    // the ID of a Told: what comes behind it; empty: see Since
 	Since   time.Time // without After: what the node knows since then; zero: what comes from now on
@@ -229,6 +230,9 @@ func (e *following) address() *url.URL {
 	}
 	for _, s := range e.ask.States {
 		q.Add("state", s.String())
+	}
+	for _, label := range e.ask.Labels {
+		q.Add("label", label)
 	}
 	for _, r := range e.ask.Reasons {
 		q.Add("reason", string(r))

@@ -74,9 +74,9 @@ func (c *Client) HostInstances(ctx context.Context, h compute.HostID) ([]Instanc
 	return walk[Instance](ctx, c, nil, "hosts", string(h), "instances")
 }
 
-// Hosts lists all hosts by name.
-func (c *Client) Hosts(ctx context.Context) ([]Host, error) {
-	return walk[Host](ctx, c, nil, "hosts")
+// Hosts lists hosts by name: all, or those with such labels, as compute.ParseSelector reads them.
+func (c *Client) Hosts(ctx context.Context, labels ...string) ([]Host, error) {
+	return walk[Host](ctx, c, url.Values{"label": labels}, "hosts")
 }
 
 // Drain asks a host to make no more offers. The deadline is when it should be

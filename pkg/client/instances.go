@@ -127,6 +127,14 @@ func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, e
 	return out, err
 }
 
+// Change asks for another name or other labels of an instance. It returns once the request cannot be lost, with the
+// instance as it will be.
+func (c *Client) Change(ctx context.Context, id compute.InstanceID, to compute.Change) (Instance, error) {
+	var out Instance
+	err := c.harmless(ctx, http.MethodPatch, c.scoped(), rest.FromChange(to), &out, "instances", string(id))
+	return out, err
+}
+
 // Power asks to stop, start or reboot an instance. The id of the command is the
 // caller's own, so that it may be repeated safely, and is. It returns once the
 // request cannot be lost; Instance.Answer then says how it ended.
@@ -163,6 +171,7 @@ type Filter struct {
 	Host    compute.HostID
 	Queue   compute.QueueName
 	Flavor  compute.FlavorName
+	Labels  []string // terms, as compute.ParseSelector reads them
 	IDs     []compute.InstanceID
 	Ref     string   // what a person typed: an id, else a name, else the beginning of either
 	Fields  []string // of each instance, by their names in JSON; the id always comes; empty: all
@@ -245,6 +254,9 @@ func (f Filter) query(q url.Values) url.Values {
 	}
 	for _, s := range f.States {
 		q.Add("state", s.String())
+	}
+	for _, label := range f.Labels {
+		q.Add("label", label)
 	}
 	for _, id := range f.IDs {
 		q.Add("id", string(id))

@@ -3,6 +3,7 @@
 package events
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ type Event struct {
 	Project compute.Project
 	ID      compute.InstanceID
 	Name    string
+	Labels  map[string]string // all that it has after the change
 	Version compute.Version
 	Removed bool // the record is gone, long after the instance ended; the rest is what it was before, if that is known
 
@@ -34,6 +36,8 @@ type Event struct {
 	Reason               *compute.Reason       // why it ended, an attempt did, or it does not run: where that is news
 	Command              *compute.PowerCommand // where it is news
 	Answer               *compute.PowerAnswer  // where it is news
+	NameBefore           string                // where that has changed
+	Relabelled           bool                  // its labels have changed
 	Named                []compute.HostID      // all hosts that texts of the event may be about
 }
 
@@ -47,7 +51,12 @@ type Entry struct {
 // size is about how many bytes of memory it takes, with its texts: of them a failure may have thousands.
 func (e *Event) size() int {
 	const fields, each = 512, 32
-	n := fields + len(e.Name) + each*len(e.Named)
+	n := fields + len(e.Name) + len(e.NameBefore) + each*len(e.Named)
+	if e.Relabelled || e.Before == compute.StateNone { // others share theirs with the event before
+		for name, value := range e.Labels {
+			n += each + len(name) + len(value)
+		}
+	}
 	if e.Reason != nil {
 		n += len(e.Reason.Detail)
 	}
@@ -68,13 +77,13 @@ func Between(p compute.Project, id compute.InstanceID, before, after *compute.In
 	if before != nil {
 		known = before.Version
 		e.Before, e.HostBefore, e.PowerBefore, e.DeleteBefore = before.State, before.Host, before.Power, before.Delete
-		e.Name = before.Boot.Name
+		e.Name, e.Labels = before.Boot.Name, before.Boot.Metadata
 	}
 	if after == nil {
 		e.Removed, e.Version, e.After = true, known, e.Before
 		return Entry{Place: at, Event: e, Missing: before == nil}
 	}
-	e.Name, e.Version, e.Attempt = after.Boot.Name, after.Version, after.Attempt
+	e.Name, e.Labels, e.Version, e.Attempt = after.Boot.Name, after.Boot.Metadata, after.Version, after.Attempt
 	e.After, e.Host, e.Power, e.Delete = after.State, after.Host, after.Power, after.Delete
 	e.note(before, after)
 	return Entry{Place: at, Event: e, Missing: after.Version != known+1}
@@ -96,6 +105,10 @@ func (e *Event) note(before, after *compute.Instance) {
 	var was compute.Instance
 	if before != nil {
 		was = *before
+		if was.Boot.Name != after.Boot.Name {
+			e.NameBefore = was.Boot.Name
+		}
+		e.Relabelled = !maps.Equal(was.Boot.Metadata, after.Boot.Metadata)
 	}
 	switch {
 	case after.Reason != nil && (!same(was.Reason, after.Reason) || after.State.Ended() && was.State != after.State):
@@ -138,6 +151,7 @@ type Wanted struct {
 	Host     compute.HostID // that has it after the change, or had it before
 	States   []compute.State
 	Reasons  []compute.ReasonCode
+	Labels   compute.Selector
 }
 
 // Has says whether the Present of an instance passes, without making it.
@@ -146,7 +160,7 @@ func (f Wanted) Has(i *compute.Instance) bool {
 	if why == nil {
 		why = i.Stopped
 	}
-	return f.Takes(&Event{Project: i.Project, ID: i.ID, Host: i.Host, After: i.State, Reason: why})
+	return f.Takes(&Event{Project: i.Project, ID: i.ID, Host: i.Host, After: i.State, Reason: why, Labels: i.Boot.Metadata})
 }
 
 // Takes says whether an event passes.
@@ -155,5 +169,6 @@ func (f Wanted) Takes(e *Event) bool {
 		(f.Instance == "" || f.Instance == e.ID) &&
 		(f.Host == "" || f.Host == e.Host || f.Host == e.HostBefore) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.After)) &&
+		(f.Labels.Empty() || f.Labels.Selects(e.Labels)) &&
 		(len(f.Reasons) == 0 || e.Reason != nil && slices.Contains(f.Reasons, e.Reason.Code))
 }

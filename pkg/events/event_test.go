@@ -102,6 +102,32 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// TestWantedByLabel: by those that it has after the change; of one that is gone, by those that it had. What was taken is told.
+func TestWantedByLabel(t *testing.T) {
+	of := func(name, team string) func(*compute.Instance) {
+		return func(i *compute.Instance) { i.Boot.Name, i.Boot.Metadata = name, map[string]string{"team": team} }
+	}
+	was, is := machine(2, compute.StateActive, of("one", "a")), machine(3, compute.StateActive, of("uno", "b"))
+	selector, err := compute.ParseSelector([]string{"team=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := Wanted{Labels: selector}
+	e := Between("web", "i", was, is, Place{}).Event
+	if !by.Takes(e) || !by.Has(is) || by.Has(was) || e.NameBefore != "one" || !e.Relabelled {
+		t.Errorf("it was called %q, relabelled %t; it passes: %t", e.NameBefore, e.Relabelled, by.Takes(e))
+	}
+	if e := Between("web", "i", is, nil, Place{}).Event; !by.Takes(e) {
+		t.Error("the end of the record does not pass")
+	}
+	if e := Between("web", "i", is, was, Place{}).Event; by.Takes(e) {
+		t.Error("it passes though it is another team's now")
+	}
+	if e := Between("web", "i", is, is, Place{}).Event; e.NameBefore != "" || e.Relabelled {
+		t.Errorf("nothing changed, and it tells %q and %t", e.NameBefore, e.Relabelled)
+	}
+}
+
 // What is present passes before it is made an event, or not, as it does afterwards.
 func TestWantedOfThePresent(t *testing.T) {
 	stopped := func(i *compute.Instance) { i.Stopped = &compute.Reason{Code: compute.GuestShutdown} }

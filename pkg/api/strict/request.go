@@ -19,7 +19,7 @@ import (
 func Requests(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, _ := humago.Unwrap(ctx)
-		if ctx.Operation().RequestBody != nil && !isJSON(r.Header) {
+		if ctx.Operation().RequestBody != nil && !isJSON(r) {
 			is := strings.Join(r.Header["Content-Type"], ", ")
 			_ = huma.WriteErr(api, ctx, http.StatusUnsupportedMediaType, "is not said to be JSON in UTF-8, but "+is)
 			return
@@ -32,20 +32,21 @@ func Requests(api huma.API) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// isJSON says whether the header lets the body be JSON. Without a type it is taken
+// isJSON says whether the header lets the body be JSON, of a PATCH as a merge patch too. Without a type it is taken
 // for JSON: the API takes nothing else. What huma would not recognise, as with a
 // space before the semicolon or in upper case, is put as it does.
-func isJSON(h http.Header) bool {
-	types := h["Content-Type"]
+func isJSON(r *http.Request) bool {
+	types := r.Header["Content-Type"]
 	if len(types) == 0 || len(types) == 1 && types[0] == "" {
 		return true
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
 	charset, said := params["charset"]
-	if err != nil || len(types) > 1 || kind != "application/json" || said && !strings.EqualFold(charset, "utf-8") {
+	known := kind == "application/json" || r.Method == http.MethodPatch && kind == "application/merge-patch+json"
+	if err != nil || len(types) > 1 || !known || said && !strings.EqualFold(charset, "utf-8") {
 		return false
 	}
-	h["Content-Type"] = []string{"application/json"}
+	r.Header["Content-Type"] = []string{"application/json"}
 	return true
 }
 

@@ -3,6 +3,8 @@
 package rest
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -19,7 +21,7 @@ type Boot struct {
 	Flavor       compute.FlavorName `json:"flavor" doc:"The size of the machine." example:"m1.small"`
 	With         compute.Choices    `json:"with,omitempty" doc:"One value for each capability the request cares about, as in {\"gpu\": \"a100\"}."`
 	Image        string             `json:"image,omitempty" doc:"How the hypervisor finds the image; left out, the driver's default."`
-	Metadata     map[string]string  `json:"metadata,omitempty" doc:"At most 64 entries, 16 KiB together."`
+	Metadata     map[string]string  `json:"metadata,omitempty" doc:"Its labels: names and values that lists select by, and that its guest sees. At most 64 entries, 16 KiB together."`
 	UserData     []byte             `json:"user_data,omitempty" doc:"For the machine's first start, in base64; at most 256 KiB decoded."`
 	SSHKeys      []string           `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in: public keys, as the lines of authorized_keys. At most 64, 32 KiB together."`
 	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it, up to 20; 0 or left out: 3."`
@@ -27,6 +29,44 @@ type Boot struct {
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
 	Host         compute.HostID     `json:"host,omitempty" doc:"Build it there and nowhere else."`
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
+}
+
+// InstanceChange is what is to be different of an instance, as a JSON merge patch.
+type InstanceChange struct {
+	Name     *string            `json:"name,omitempty" doc:"The new name; left out, it stays. At most 255 bytes." example:"web-2"`
+	Metadata map[string]*string `json:"metadata,omitempty" doc:"Entries to add or to replace; null takes one out. What is not named stays. At most 64 entries, 16 KiB together."`
+}
+
+// Compute is the change in the words of package compute.
+func (c InstanceChange) Compute() compute.Change {
+	out := compute.Change{Name: c.Name}
+	for _, name := range slices.Sorted(maps.Keys(c.Metadata)) {
+		value := c.Metadata[name]
+		if value == nil {
+			out.Remove = append(out.Remove, name)
+			continue
+		}
+		if out.Set == nil {
+			out.Set = map[string]string{}
+		}
+		out.Set[name] = *value
+	}
+	return out
+}
+
+// FromChange is the body that asks for c.
+func FromChange(c compute.Change) InstanceChange {
+	out := InstanceChange{Name: c.Name}
+	if len(c.Set)+len(c.Remove) > 0 {
+		out.Metadata = map[string]*string{}
+	}
+	for name, value := range c.Set {
+		out.Metadata[name] = &value
+	}
+	for _, name := range c.Remove {
+		out.Metadata[name] = nil
+	}
+	return out
 }
 
 // Compute is the request in the words of package compute, defaults not yet

@@ -25,6 +25,7 @@ type Event struct {
 	Project  compute.Project    `json:"project"`
 	Instance compute.InstanceID `json:"instance"`
 	Name     string             `json:"name"`
+	Metadata map[string]string  `json:"metadata,omitempty" doc:"Its labels."`
 	Version  compute.Version    `json:"version" doc:"Of the instance's record: one more with each change."`
 
 	StateBefore State `json:"state_before,omitempty" doc:"Absent of a new instance, and after a gap."`
@@ -39,6 +40,8 @@ type Event struct {
 	Reason      *Reason       `json:"reason,omitempty" doc:"Why it ended, why an attempt did, or why it does not run, where that is news."`
 	Command     *PowerCommand `json:"command,omitempty" doc:"A stop, start or reboot that was asked for with this change."`
 	Answer      *PowerAnswer  `json:"answer,omitempty" doc:"How a stop, start or reboot ended with this change."`
+	NameBefore  string        `json:"name_before,omitempty" doc:"Where its name has changed."`
+	Relabelled  bool          `json:"relabelled,omitempty" doc:"Its metadata have changed."`
 	Delete      bool          `json:"delete,omitempty" doc:"It was asked to be deleted with this change."`
 }
 

@@ -19,6 +19,7 @@ type HostView struct {
 	Free        compute.Resources   `json:"free"`
 	Largest     compute.Resources   `json:"largest,omitempty" doc:"The most that one machine may have now, where that is less than is free."`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
+	Labels      map[string]string   `json:"labels,omitempty" doc:"What its operators call it by, as its agent's settings say. Nothing is placed by them."`
 	Warnings    []string            `json:"warnings,omitempty" nullable:"false" doc:"What does not keep its machines apart, and what to do."`
 	Mistrusts   []string            `json:"mistrusts,omitempty" nullable:"false" doc:"Images that have failed there lately, by name: work with them is left to other hosts first. Empty: the driver's default."`
 	Weigher     string              `json:"weigher" enum:"spread,pack" doc:"Whether it looks for work, and is rung, more often when it is emptier (spread) or fuller (pack)."`
@@ -39,7 +40,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Mistrusts: b.Mistrusts, Machines: b.Machines,
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Labels: b.Labels, Warnings: b.Warnings, Mistrusts: b.Mistrusts, Machines: b.Machines,
 		Building: b.Building,
 		Waiting:  b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
 		SaidAt:   utc(b.At),

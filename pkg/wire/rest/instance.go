@@ -35,7 +35,7 @@ type Instance struct {
 	Queue        compute.QueueName  `json:"queue,omitempty" doc:"Where its work waits or waited."`
 	Resources    compute.Resources  `json:"resources,omitempty" doc:"What it uses of a host and of the quota."`
 	Image        string             `json:"image,omitempty"`
-	Metadata     map[string]string  `json:"metadata,omitempty"`
+	Metadata     map[string]string  `json:"metadata,omitempty" doc:"Its labels."`
 	SSHKeys      []string           `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in."`
 	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it."`
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail"`
