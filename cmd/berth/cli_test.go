@@ -282,6 +282,10 @@ func (f *far) decide(rec wire.Record) error {
 		i.State, i.EndedAt = compute.StateDeleted, now
 	case req.Op == compute.OpDelete && known:
 		i.State = compute.StateDeleting
+	case req.Op == compute.OpChange && known && i.State != compute.StateDeleted:
+		if i.Boot, err = req.Change.Apply(i.Boot); err != nil {
+			return nil // rejected
+		}
 	case req.Op != compute.OpBoot && known && i.State == compute.StateActive:
 		power(&i, req, now)
 	default:
@@ -513,6 +517,11 @@ func (f *far) beacons() {
 				Traits: []compute.Trait{"CUSTOM_TRAIT"},
 			},
 			Free: compute.Resources{compute.VCPU: 7, compute.MemoryMB: 14 << 10, compute.DiskGB: 180, "CUSTOM_GPU": 1},
+		}
+		if rack, is := map[compute.HostID]string{"host-1": "r1", "host-2": "r2"}[h]; is {
+			b := f.hosts[h]
+			b.Labels = map[string]string{"rack": rack}
+			f.hosts[h] = b
 		}
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts[h])}, true)
 	}

@@ -92,6 +92,7 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 	}
 	real := cell.AgentOptions{
 		Keys: keys, Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
+		Labels: s.Labels,
 	}
 	if s.Driver.Kind != "fake" {
 		if real.Key, err = s.key(s.Host); err != nil {
@@ -123,6 +124,7 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
 			Key: key, Keys: keys, Host: id, State: s.State, Home: s.homeOf(id),
 			Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
+			Labels: s.Labels,
 		}))
 	}
 	return service.Together(agents...), nil

@@ -118,6 +118,7 @@ func (c agentConfig) check() error {
 		c.Kafka.Check(), c.Log.check(), c.tracing().Check(), c.Status.check(), c.checkHost(), c.UserData.Check(),
 		config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
+		compute.CheckHostLabels(c.Labels),
 	}
 	for _, host := range c.hosts() {
 		_, err := c.key(host)

@@ -103,13 +103,14 @@ type agentConfig struct {
 
 	UserData cell.UserDataSettings `yaml:"user_data"`
 
-	State      string         `yaml:"state"`
-	Slots      int            `yaml:"slots"`
-	Weigher    string         `yaml:"weigher"`
-	OverCommit offer.Ratios   `yaml:"over_commit"`
-	Devices    []deviceConfig `yaml:"devices"`
-	NUMA       bool           `yaml:"numa"`
-	Driver     driverConfig   `yaml:"driver"`
+	State      string            `yaml:"state"`
+	Slots      int               `yaml:"slots"`
+	Weigher    string            `yaml:"weigher"`
+	OverCommit offer.Ratios      `yaml:"over_commit"`
+	Labels     map[string]string `yaml:"labels"`
+	Devices    []deviceConfig    `yaml:"devices"`
+	NUMA       bool              `yaml:"numa"`
+	Driver     driverConfig      `yaml:"driver"`
 }
 
 // deviceConfig says what devices of a host count as.

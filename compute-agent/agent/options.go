@@ -40,12 +40,13 @@ type Options struct {
 	Tracer     *tracing.Tracer // of boots; nil: none is traced here
 	// this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
 	Now     func() time.Time
-	Slots   int             // builds prepared at once; 0: 4
-	Terms   offer.Terms     // how what the driver says there is is offered
-	Weigher compute.Weigher // which hosts look for work more often, this one being as full as it is
-	Timing  Timing          // zero fields take the defaults
-	Keys    *sealed.Keys    // open sealed user data; nil: what has some is left to others
-	Reads   compute.Schema  // the newest schema it reads, in tests of versions; 0: wire.Schema
+	Slots   int               // builds prepared at once; 0: 4
+	Terms   offer.Terms       // how what the driver says there is is offered
+	Weigher compute.Weigher   // which hosts look for work more often, this one being as full as it is
+	Labels  map[string]string // what its operators call the host by
+	Timing  Timing            // zero fields take the defaults
+	Keys    *sealed.Keys      // open sealed user data; nil: what has some is left to others
+	Reads   compute.Schema    // the newest schema it reads, in tests of versions; 0: wire.Schema
 }
 
 // Timing is how long things take. The zero value of a field is its default.

@@ -34,6 +34,7 @@ type AgentOptions struct {
 	Slots   int                               // 0: the agent's default
 	Terms   offer.Terms
 	Weigher compute.Weigher
+	Labels  map[string]string
 	Journal journal.Options
 	Timing  agent.Timing
 	Key     *hostkey.Key       // of this host, with which all that it says is signed; nil: it is not
@@ -87,7 +88,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	puller := share.NewPuller(c.Kafka, share.Options{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
+		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Labels: o.Labels,
 		Timing: o.Timing, Keys: o.Keys,
 		Metrics: agent.NewMetrics(c.metrics), Tracer: c.Tracer, Reads: c.Reads, Now: c.Clock.now(),
 	})

@@ -27,7 +27,7 @@ const bootsAtOnce = 16
 // bootFlags are the command line of boot.
 type bootFlags struct {
 	flavor, name, image, userData, onNoCapacity, host, id, key string
-	with, metadata, avoid, sshKeys                             []string
+	with, labels, avoid, sshKeys                               []string
 	count                                                      int
 	attempts                                                   uint32
 	deadline, timeout                                          time.Duration
@@ -66,7 +66,9 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
+	flags.StringArrayVar(&f.labels, "label", nil, "a label, NAME=VALUE, by which lists select it and which its guest sees; repeatable")
+	flags.StringArrayVar(&f.labels, "metadata", nil, "the same as --label")
+	hide(flags, "metadata")
 	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
 	flags.StringArrayVar(
 		&f.sshKeys,
@@ -120,7 +122,7 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	if b.With, err = ParsePairs[compute.AxisName, compute.AxisValue]("with", f.with); err != nil {
 		return b, err
 	}
-	if b.Metadata, err = ParsePairs[string, string]("metadata", f.metadata); err != nil {
+	if b.Metadata, err = ParsePairs[string, string]("label", f.labels); err != nil {
 		return b, err
 	}
 	if f.userData != "" {

@@ -13,23 +13,25 @@ import (
 )
 
 func newDelete(s *settings) *cobra.Command {
-	var wait, prefix bool
+	var wait bool
+	var chosen selection
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:     "delete NAME|ID...",
+		Use:     "delete NAME|ID... | -l LABEL",
 		Aliases: []string{"rm"},
 		Short:   "Delete instances, in whatever state",
 		Long: `Delete instances. Each is named by its whole name or its whole id; with --prefix
 the beginning of either will do. What may mean several deletes none of them: the
-candidates are listed. Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
-		Args: cobra.MinimumNArgs(1),
+candidates are listed. With --label all of the project that have such labels are
+meant, and how many that are is asked before. Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
+		Args: chosen.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			meant, err := targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix)
+			meant, err := chosen.of(cmd, c, "delete", args)
 			if err != nil {
 				return err
 			}
@@ -41,7 +43,7 @@ candidates are listed. Returns once the requests cannot be lost; with --wait, on
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
-	prefixFlag(cmd, &prefix)
+	chosen.flags(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,6 +51,9 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 			if f.States, err = eventStates(states); err != nil {
 				return err
 			}
+			if err := checkSelector(cmd, f.Labels); err != nil {
+				return err
+			}
 			for _, r := range reasons {
 				f.Reasons = append(f.Reasons, compute.ReasonCode(r))
 			}
@@ -82,6 +86,7 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 	flags.StringSliceVar(&states, "state", nil,
 		"only changes to these states: queued, starting, active, deleting, deleted, error")
 	flags.StringSliceVar(&reasons, "reason", nil, "only changes for these reasons, as in BuildFailed")
+	selectorFlag(cmd, &f.Labels, "only of instances with such labels, as berth list takes them")
 	flags.BoolVarP(&f.AllProjects, "all-projects", "A", false, "of all projects; for operators")
 	flags.IntVar(&limit, "limit", 1000, "without -f: the last of them, at most so many")
 	return cmd
@@ -317,6 +322,12 @@ func happened(t client.Told) string {
 		add(a.Op + " failed: " + a.Failed)
 	} else if a != nil {
 		add(a.Op + " done")
+	}
+	if e.NameBefore != "" {
+		add("renamed, from " + e.NameBefore)
+	}
+	if e.Relabelled {
+		add("labels now " + cmp.Or(labels(e.Metadata, " "), "none"))
 	}
 	if e.Delete && e.State != "deleting" && e.State != "deleted" {
 		add("delete asked for")

@@ -26,9 +26,16 @@ func newHost(s *settings) *cobra.Command {
 }
 
 func newHostList(s *settings) *cobra.Command {
-	return newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
-		return c.Hosts(ctx)
+	var labels []string
+	var cmd *cobra.Command
+	cmd = newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
+		if err := checkSelector(cmd, labels); err != nil {
+			return nil, err
+		}
+		return c.Hosts(ctx, labels...)
 	})
+	selectorFlag(cmd, &labels, "only those with such labels: rack=a, rack!=a, rack (any) or '!rack' (none)")
+	return cmd
 }
 
 func newHostShow(s *settings) *cobra.Command {
@@ -180,6 +187,7 @@ func hostSheet() Sheet[client.Host] {
 				Right: true,
 				Cell:  func(h client.Host) string { return strconv.Itoa(int(h.Building)) },
 			},
+			{Title: "LABELS", wide: true, Cell: func(h client.Host) string { return labels(h.Labels, " ") }},
 			{Title: "TRAITS", wide: true, Cell: func(h client.Host) string { return joined(h.Traits) }},
 			{Title: "SIGNS", wide: true, Cell: func(h client.Host) string { return yesNo(h.Signed) }},
 			{Title: "WHY", Cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
@@ -216,7 +224,7 @@ func hostDetails(h client.Host) []detail {
 		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
 		{"One machine at most", humanResources(h.Largest)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
-		{"Traits", joined(h.Traits)}, {"Weigher", h.Weigher},
+		{"Labels", labels(h.Labels, "\n")}, {"Traits", joined(h.Traits)}, {"Weigher", h.Weigher},
 		{"Instances", ByState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},

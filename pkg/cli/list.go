@@ -40,6 +40,9 @@ func newList(s *settings) *cobra.Command {
 				}
 				f.States = append(f.States, state)
 			}
+			if err := checkSelector(cmd, f.Labels); err != nil {
+				return err
+			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
 			if watch {
 				return watchList(cmd, c, out, f, by, everybody)
@@ -83,6 +86,7 @@ func newList(s *settings) *cobra.Command {
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
+	selectorFlag(cmd, &f.Labels, "only those with such labels: team=a, team!=a, team (any) or '!team' (none); several must all hold")
 	sortFlag(cmd, &by)
 	flags.BoolVarP(&watch, "watch", "w", false, "then a line for each change, until it is stopped")
 	return cmd
@@ -114,13 +118,13 @@ func ofAll(ctx context.Context, c *client.Client, f client.Filter) ([]client.Ins
 // watchList prints how the instances are, and then what changes, each in a line.
 func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter, by string, everybody bool) error {
 	if f.All || f.Queue != "" || f.Flavor != "" || by != "" {
-		return compute.Invalid("watch", "true", "it goes with --state, --host, --name and --all-projects alone")
+		return compute.Invalid("watch", "true", "it goes with --state, --host, --name, --label and --all-projects alone")
 	}
 	if _, err := eventStates(statesByName(f.States)); err != nil {
 		return err
 	}
 	lines := newEventLines(cmd, out, everybody)
-	ask := client.Follow{AllProjects: everybody, Host: f.Host, States: f.States, Present: true, Lost: lines.lost}
+	ask := client.Follow{AllProjects: everybody, Host: f.Host, States: f.States, Labels: f.Labels, Present: true, Lost: lines.lost}
 	var present []client.Told // printed together: so the columns are as wide as all need
 	return followEvents(cmd.Context(), c, ask, func(t client.Told) error {
 		switch {
@@ -166,6 +170,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "AGE", Right: true, Cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
 			{Title: "ATTEMPT", wide: true, Right: true, Cell: attempt},
 			{Title: "USES", wide: true, Cell: func(i client.Instance) string { return humanResources(i.Resources) }},
+			{Title: "LABELS", wide: true, Cell: func(i client.Instance) string { return labels(i.Metadata, " ") }},
 			{Title: "WHY", Cell: why},
 		},
 	}

@@ -16,7 +16,7 @@ import (
 
 func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 	p := powering{op: op}
-	var prefix bool
+	chosen := selection{states: []compute.State{compute.StateActive}}
 	long := map[compute.RequestOp]string{
 		compute.OpStop: "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\n" +
 			"They keep their share of their host and of the quota.",
@@ -24,7 +24,7 @@ func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 		compute.OpReboot: "Reboot running machines: soft as stop and start do, with --hard by a reset.",
 	}[op]
 	cmd := &cobra.Command{
-		Use: op.String() + " NAME|ID...",
+		Use: op.String() + " NAME|ID... | -l LABEL",
 		Short: map[compute.RequestOp]string{
 			compute.OpStop: "Stop machines", compute.OpStart: "Start stopped machines",
 			compute.OpReboot: "Reboot machines",
@@ -33,16 +33,17 @@ func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 
 Each is named by its whole name or its whole id; with --prefix the beginning of
 either will do. What may mean several does nothing to any: the candidates are
-listed. Returns once the requests cannot be lost; with --wait, once the hosts
-have answered.`,
-		Args: cobra.MinimumNArgs(1),
+listed. With --label all active ones of the project that have such labels are
+meant, and how many that are is asked before. Returns once the requests cannot
+be lost; with --wait, once the hosts have answered.`,
+		Args: chosen.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if p.meant, err = targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix); err != nil {
+			if p.meant, err = chosen.of(cmd, c, op.String(), args); err != nil {
 				return err
 			}
 			done, err := p.all(cmd, c)
@@ -55,7 +56,7 @@ have answered.`,
 	if op != compute.OpStart {
 		cmd.Flags().BoolVar(&p.hard, "hard", false, "at once, without asking the guest")
 	}
-	prefixFlag(cmd, &prefix)
+	chosen.flags(cmd)
 	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait until the hosts have answered")
 	cmd.Flags().DurationVar(&p.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd

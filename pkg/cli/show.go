@@ -112,7 +112,7 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"State", string(i.State)}, {"Why", why(i)}, {"Power", i.Power}, {"Asked", asked}, {"Answered", answered},
 		{"Flavor", string(i.Flavor)}, {"With", choices(i.With)}, {"Queue", string(i.Queue)},
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
-		{"Metadata", metadata(i.Metadata)}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
+		{"Labels", labels(i.Metadata, "\n")}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
 		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
@@ -129,13 +129,13 @@ func failureLines(all []client.Failure) string {
 	return strings.Join(lines, "\n")
 }
 
-// metadata is a line for each entry, in order.
-func metadata(all map[string]string) string {
-	var lines []string
+// labels are all of them, in order.
+func labels(all map[string]string, between string) string {
+	var each []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		lines = append(lines, key+"="+all[key])
+		each = append(each, key+"="+all[key])
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(each, between)
 }
 
 func newExplain(s *settings) *cobra.Command {

@@ -222,6 +222,11 @@ func textStaysText(t *testing.T, b *tab, c *client.Client) {
 	if n := ask[int](b, `document.querySelectorAll("img[src=x]").length`); n != 0 {
 		t.Errorf("%d elements were made of it", n)
 	}
+	b.click(markup) // the label leads to those that have it
+	b.until(`location.hash.includes("label=") && document.querySelectorAll("tbody tr").length === 1`)
+	b.says(markup)
+	b.open("/instances?label=nobody%3Dhas")
+	b.says("None matches")
 	must(t)(c.Delete(t.Context(), i.ID))
 }
 

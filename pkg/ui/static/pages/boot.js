@@ -94,11 +94,11 @@ class BootForm extends Component {
   metadata() {
     const rows = this.state.form.metadata;
     const put = (i, pair) => this.set({ metadata: rows.map((r, n) => (n === i ? pair : r)) });
-    return h("fieldset", { class: "field" }, h("legend", null, "Metadata"), rows.map(([k, v], i) => h("div", { class: "pair", key: i },
-      h("input", { "aria-label": `metadata key ${i + 1}`, value: k, onInput: (e) => put(i, [e.target.value, v]) }),
-      h("input", { "aria-label": `metadata value ${i + 1}`, value: v, onInput: (e) => put(i, [k, e.target.value]) }),
-      h("button", { type: "button", "aria-label": `leave out metadata ${i + 1}`, onClick: () => this.set({ metadata: rows.filter((_, n) => n !== i) }) }, "×"))),
-      h("button", { type: "button", onClick: () => this.set({ metadata: [...rows, ["", ""]] }) }, "Add an entry"),
+    return h("fieldset", { class: "field" }, h("legend", null, "Labels"), rows.map(([k, v], i) => h("div", { class: "pair", key: i },
+      h("input", { "aria-label": `name of label ${i + 1}`, value: k, onInput: (e) => put(i, [e.target.value, v]) }),
+      h("input", { "aria-label": `value of label ${i + 1}`, value: v, onInput: (e) => put(i, [k, e.target.value]) }),
+      h("button", { type: "button", "aria-label": `leave out label ${i + 1}`, onClick: () => this.set({ metadata: rows.filter((_, n) => n !== i) }) }, "×"))),
+      h("button", { type: "button", onClick: () => this.set({ metadata: [...rows, ["", ""]] }) }, "Add a label"),
       this.errors("metadata") && h("p", { class: "error" }, this.errors("metadata").join("; ")));
   }
 

@@ -92,14 +92,16 @@ function About({ i }) {
 }
 
 export function view({ instance: i, explained: e }, ctx) {
-  const metadata = Object.entries(i.metadata || {});
+  const labels = Object.entries(i.metadata || {}).map(([name, value]) => [
+    name, h("a", { href: to(["instances"], { project: i.project, label: `${name}=${value}` }) }, value || "(empty)"),
+  ]);
   return [
     h(Head, { title: called(i), badge: i.state, sub: `instance ${i.id} of project ${i.project}` }, h(Actions, { i, ctx })),
     h(Power, { i }),
     h(Explained, { e }),
     e.hosts && h(Card, { title: "What the hosts are to it" }, h(Standings, { hosts: e.hosts, link: hostLink })),
     h("div", { class: "cards two" }, h(About, { i }),
-      h("div", null, h(Attempts, { i }), metadata.length > 0 && h(Card, { title: "Metadata" }, h(Facts, { of: metadata })))),
+      h("div", null, h(Attempts, { i }), labels.length > 0 && h(Card, { title: "Labels" }, h(Facts, { of: labels })))),
     ["active", "unknown"].includes(i.state) && h(Console, { key: i.id, id: i.id, project: i.project }),
   ];
 }

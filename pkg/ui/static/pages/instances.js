@@ -11,9 +11,9 @@ const limit = 50;
 const states = ["accepted", "queued", "starting", "active", "deleting", "deleted", "error", "unknown"];
 
 export async function load(ctx, { query }) {
-  const { ref, state, flavor, queue, host, marker } = query;
+  const { ref, state, flavor, queue, host, label, marker } = query;
   const [page, flavors] = await Promise.all([
-    get("/v1/instances", { project: ctx.project, ref, state, flavor, queue, host, marker, limit }), names(),
+    get("/v1/instances", { project: ctx.project, ref, state, flavor, queue, host, label, marker, limit }), names(),
   ]);
   return { ...page, flavors };
 }
@@ -45,7 +45,7 @@ export const columns = (more = []) => [
 export function view({ items, next, flavors }, ctx, { query }) {
   const { marker, ...filters } = query;
   const change = (e) => ctx.go(["instances"], { ...filters, project: ctx.project, [e.target.name]: e.target.value });
-  const filtered = filters.ref || filters.state || filters.flavor || filters.queue || filters.host;
+  const filtered = filters.ref || filters.state || filters.flavor || filters.queue || filters.host || filters.label;
   const link = (m) => to(["instances"], { ...filters, marker: m });
   return [
     h(Head, { title: "Instances", sub: `of project ${ctx.project}, the oldest first` },
@@ -58,7 +58,8 @@ export function view({ items, next, flavors }, ctx, { query }) {
         h(Field, { name: "flavor", label: "Flavor", value: filters.flavor || "", onChange: change },
           h("option", { value: "" }, "all"), flavors.map((f) => h("option", { key: f.name, value: f.name, selected: f.name === filters.flavor }, f.name))),
         h(Field, { name: "queue", label: "Queue", value: filters.queue || "", onChange: change }),
-        h(Field, { name: "host", label: "Host", value: filters.host || "", onChange: change })),
+        h(Field, { name: "host", label: "Host", value: filters.host || "", onChange: change }),
+        h(Field, { name: "label", label: "Label", value: filters.label || "", onChange: change, placeholder: "team=shop" })),
       items.length ? h(Table, { label: "instances", rows: items, id: (i) => i.id, columns: columns() })
         : filtered ? h(Empty, { title: "None matches" }, h("a", { href: to(["instances"], { project: ctx.project }) }, "Show all"))
           : h(Empty, { title: "Project " + ctx.project + " has no instances" },
