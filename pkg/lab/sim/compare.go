@@ -36,7 +36,7 @@ func (w *play) differences(now map[compute.InstanceID]compute.Instance) (left []
 						i.Host,
 					),
 				)
-			case i.Power != m.Power:
+			case i.Power != m.Power && !w.rec.MayShowOldPower(i.Project):
 				left = append(
 					left,
 					fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power),

@@ -162,6 +162,23 @@ func (r *Recording) owned(p int32, by time.Time) (last time.Time) {
 	return last
 }
 
+// MayShowOldPower says whether what a host said before of its machine's power may count again: a stranger says it again,
+// and the conductor of the project has taken its partition over and does not know that it was said (decision 0051).
+func (r *Recording) MayShowOldPower(p compute.Project) bool {
+	if !slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind == schedule.FaultForge }) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	owners, partition := 0, wire.Partition(p, r.Schedule.World.Partitions)
+	for _, o := range r.Owners {
+		if o.Partition == partition {
+			owners++
+		}
+	}
+	return owners > 1
+}
+
 // over is when a record of the log was followed by the next of its instance.
 func (r *Recording) over(n int) time.Time {
 	for _, w := range r.Log[n+1:] {
