@@ -60,6 +60,8 @@ var fuzzed = map[string]string{
 
 	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
 	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs",
+	"pkg/compute.ParseSelector": "FuzzSelector",
+
 	"pkg/cli.ParsePairs": "FuzzPairs", "pkg/cli.ParseLife": "FuzzSizes",
 }
 

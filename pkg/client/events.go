@@ -26,7 +26,7 @@ type Follow struct {
 	Host        compute.HostID // that has it after the change, or had it before
 	States      []compute.State
 	Reasons     []compute.ReasonCode
-	Labels      []string // terms, as compute.ParseSelector reads them
+	Labels      []string // as compute.ParseSelector reads them
 
 	After   string    // the ID of a Told: what comes behind it; empty: see Since
 	Since   time.Time // without After: what the node knows since then; zero: what comes from now on

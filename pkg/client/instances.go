@@ -171,7 +171,7 @@ type Filter struct {
 	Host    compute.HostID
 	Queue   compute.QueueName
 	Flavor  compute.FlavorName
-	Labels  []string // terms, as compute.ParseSelector reads them
+	Labels  []string // as compute.ParseSelector reads them
 	IDs     []compute.InstanceID
 	Ref     string   // what a person typed: an id, else a name, else the beginning of either
 	Fields  []string // of each instance, by their names in JSON; the id always comes; empty: all

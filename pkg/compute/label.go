@@ -16,7 +16,7 @@ import (
 const (
 	MaxHostLabels     = 32
 	MaxHostLabelsSize = 4 << 10 // bytes, names and values together
-	MaxTerms          = 16      // of a selector
+	MaxRequirements   = 16      // of a selector
 )
 
 // CheckHostLabels refuses more than a beacon should carry.
@@ -112,61 +112,61 @@ func (c Change) Apply(b Boot) (Boot, error) {
 	return b, nil
 }
 
-// term is one condition of a Selector.
-type term struct {
+// requirement is one of those of a Selector.
+type requirement struct {
 	name, value string
-	is          condition
+	is          relation
 }
 
-type condition uint8
+type relation uint8
 
 const (
-	equals condition = iota
+	equals relation = iota
 	differs
 	exists
 	lacks
 )
 
-// Selector selects by labels: each of its terms must hold. None selects all.
-type Selector struct{ terms []term }
+// Selector selects by labels: each of its requirements must hold. None selects all.
+type Selector struct{ all []requirement }
 
-// ParseSelector reads terms as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one) and
+// ParseSelector reads requirements as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one) and
 // "!team" (it has none).
 func ParseSelector(texts []string) (Selector, error) {
-	if len(texts) > MaxTerms {
-		return Selector{}, Invalid("label", fmt.Sprint(len(texts)), fmt.Sprintf("give at most %d", MaxTerms))
+	if len(texts) > MaxRequirements {
+		return Selector{}, Invalid("label", fmt.Sprint(len(texts)), fmt.Sprintf("give at most %d", MaxRequirements))
 	}
 	var s Selector
 	for _, text := range texts {
-		t := term{name: text, is: exists}
+		r := requirement{name: text, is: exists}
 		if name, value, found := strings.Cut(text, "="); found {
-			t = term{name, value, equals}
+			r = requirement{name, value, equals}
 			if short, not := strings.CutSuffix(name, "!"); not {
-				t.name, t.is = short, differs
+				r.name, r.is = short, differs
 			}
 		} else if name, not := strings.CutPrefix(text, "!"); not {
-			t = term{name: name, is: lacks}
+			r = requirement{name: name, is: lacks}
 		}
-		if t.name == "" {
+		if r.name == "" {
 			return Selector{}, Invalid("label", text, `give "NAME=VALUE", "NAME!=VALUE", "NAME" or "!NAME"`)
 		}
-		s.terms = append(s.terms, t)
+		s.all = append(s.all, r)
 	}
 	return s, nil
 }
 
 // Empty says whether it selects all.
-func (s Selector) Empty() bool { return len(s.terms) == 0 }
+func (s Selector) Empty() bool { return len(s.all) == 0 }
 
 // Selects says whether something with these labels is meant.
 func (s Selector) Selects(labels map[string]string) bool {
-	return !slices.ContainsFunc(s.terms, func(t term) bool {
-		value, has := labels[t.name]
-		switch t.is {
+	return !slices.ContainsFunc(s.all, func(r requirement) bool {
+		value, has := labels[r.name]
+		switch r.is {
 		case equals:
-			return !has || value != t.value
+			return !has || value != r.value
 		case differs:
-			return has && value == t.value
+			return has && value == r.value
 		case exists:
 			return !has
 		default:
