@@ -89,7 +89,7 @@ func (c *checked) amended(inst *compute.Instance, out Output) bool {
 		return false
 	}
 	same := *inst
-	same.Version, same.Changed, same.Boot.Name, same.Boot.Metadata = before.Version, before.Changed, before.Boot.Name, before.Boot.Metadata
+	same.Version, same.BootedAs, same.Boot.Name, same.Boot.Metadata = before.Version, before.BootedAs, before.Boot.Name, before.Boot.Metadata
 	if !reflect.DeepEqual(&same, before) {
 		return false
 	}

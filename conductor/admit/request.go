@@ -178,7 +178,9 @@ func (s *step) amend(r compute.Request) {
 	case boot.Name != was.Name || !maps.Equal(boot.Metadata, was.Metadata):
 		next := *e.inst
 		next.Version++
-		next.Boot, next.Changed = boot, true
+		if next.Boot = boot; next.BootedAs == 0 {
+			next.BootedAs = was.Fingerprint()
+		}
 		s.record(e, &next)
 	}
 }

@@ -189,7 +189,7 @@ func describe(inst *compute.Instance) string {
 			text += fmt.Sprintf(" fence %d", inst.Fence)
 		}
 	}
-	if inst.Changed {
+	if inst.BootedAs != 0 {
 		text += fmt.Sprintf(" called %q", inst.Boot.Name)
 		for _, k := range slices.Sorted(maps.Keys(inst.Boot.Metadata)) {
 			if v := inst.Boot.Metadata[k]; len(v) > 20 {

@@ -86,19 +86,25 @@ func TestRepeatAfterAChange(t *testing.T) {
 	n.offer()
 	boot := rest.Boot{ID: id1, Flavor: "m1.small", Name: "web", Metadata: map[string]string{"team": "a"}}
 	as := instance(id1, "web-2", compute.StateActive, func(i *compute.Instance) {
-		i.Boot.Flavor, i.Changed = "m1.small", true
+		i.Boot.Flavor, i.BootedAs = "m1.small", compute.Boot{Name: "web", Metadata: boot.Metadata}.Fingerprint()
 		i.Boot = i.Boot.WithDefaults()
 	})
 	n.has(as)
 	if got := into[rest.Instance](n.do("POST", "/v1/instances", boot), 202); got.Name != "web-2" {
 		t.Errorf("it answers %q", got.Name)
 	}
-	boot.Flavor = "m1.large"
-	n.do("POST", "/v1/instances", boot).refused(409, compute.KindConflict)
-	as.Changed = false
-	n.has(as)
-	boot.Flavor = "m1.small"
-	n.do("POST", "/v1/instances", boot).refused(409, compute.KindConflict)
+	for what, other := range map[string]func(*rest.Boot){
+		"flavor":            func(b *rest.Boot) { b.Flavor = "m1.large" },
+		"name or metadata":  func(b *rest.Boot) { b.Name, b.Metadata = "web-2", nil }, // as it is now
+		"name or metadata ": func(b *rest.Boot) { b.Metadata = map[string]string{"team": "b"} },
+	} {
+		wrong := boot
+		other(&wrong)
+		p := n.do("POST", "/v1/instances", wrong).refused(409, compute.KindConflict)
+		if !strings.Contains(p.Message, "differs in "+strings.TrimSpace(what)) {
+			t.Errorf("another %s: %s", what, p.Message)
+		}
+	}
 	if recs := n.published(); len(recs) != 0 {
 		t.Errorf("published %v", recs)
 	}

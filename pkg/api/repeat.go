@@ -109,14 +109,11 @@ func (s *Server) checkRepeat(k entry, req *compute.Request, in *bootInput) error
 		return err
 	}
 	now := *req.Boot
-	if k.instance != nil && k.instance.Changed { // what they were at first nobody knows
-		before.Name, before.Metadata = now.Name, now.Metadata
-	}
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.DropUserData()
 		now.DropUserData()
 	}
-	differs := differences(before, now)
+	differs := k.differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
 		return nil
 	}
@@ -158,7 +155,7 @@ func (s *Server) readBack(
 			return nil, err
 		}
 		return nil, errIDTaken(ctx, at)
-	case len(differences(*k.boot(), *was.Boot)) == 0:
+	case len(k.differences(*k.boot(), *was.Boot)) == 0:
 		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
 		return s.acceptedAnswer(ctx, entry{request: was.Request}), nil
@@ -199,6 +196,21 @@ func (s *Server) openBoot(k entry) (compute.Boot, error) {
 // read: nobody knows what it would have been.
 func neverBooted(k entry) bool {
 	return k.instance != nil && k.instance.State == compute.StateDeleted && k.instance.Boot.Flavor == ""
+}
+
+// differences names the fields in which a request is not the one that the instance was booted by, whose user data is
+// opened. Where its name or metadata were changed since, what they were is known by their fingerprint alone.
+func (k entry) differences(before, now compute.Boot) []string {
+	if k.instance == nil || k.instance.BootedAs == 0 {
+		return differences(before, now)
+	}
+	same := now.Fingerprint() == k.instance.BootedAs
+	before.Name, before.Metadata = now.Name, now.Metadata
+	out := differences(before, now)
+	if !same {
+		out = append(out, "name or metadata")
+	}
+	return out
 }
 
 // differences names the fields in which two requests are not the same.

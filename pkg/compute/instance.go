@@ -15,19 +15,19 @@ type Instance struct {
 	Project Project
 	Version Version
 	State   State
-	Reason  *Reason // why it ended, or why the last attempt did; nil if all is well
+	Power   PowerState // as the host last said
+	Delete  bool       // asked to be deleted
+	Confirm bool       // its host lost its memory and was asked whether it still has it; until answered
+	Attempt Attempt    // the current try, from 1
+	Reason  *Reason    // why it ended, or why the last attempt did; nil if all is well
 
-	Boot      Boot      // as asked for, defaults filled in, and as changed since
-	Queue     QueueName // where its work waits; set for pinned ones too
-	Resources Resources // what it uses of a host, and of the quota
+	Boot      Boot        // as asked for, defaults filled in, and as changed since
+	BootedAs  Fingerprint // of the name and metadata it was booted with, since they were changed; 0: they never were
+	Queue     QueueName   // where its work waits; set for pinned ones too
+	Resources Resources   // what it uses of a host, and of the quota
 	Required  []Trait
 	Forbidden []Trait
 
-	Attempt   Attempt    // the current try, from 1
-	Power     PowerState // as the host last said
-	Delete    bool       // asked to be deleted
-	Changed   bool       // its name or its metadata are no longer those it was booted with
-	Confirm   bool       // its host lost its memory and was asked whether it still has it; until answered
 	Host      HostID     // the host that has it; from starting on it may be running there
 	Claim     ClaimID    // the granted claim of the current attempt
 	Fence     FenceEpoch // what that claim carried

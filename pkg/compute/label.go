@@ -3,6 +3,8 @@
 package compute
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,6 +78,24 @@ func (c Change) Check() error {
 		}
 	}
 	return nil
+}
+
+// Fingerprint tells what Change may change apart, of requests that are otherwise the same.
+type Fingerprint uint64
+
+// Fingerprint is of the name and the metadata; it is never 0.
+func (b Boot) Fingerprint() Fingerprint {
+	sum := sha256.New()
+	part := func(s string) {
+		_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) // hashes take everything
+		_, _ = sum.Write([]byte(s))
+	}
+	part(b.Name)
+	for _, name := range slices.Sorted(maps.Keys(b.Metadata)) {
+		part(name)
+		part(b.Metadata[name])
+	}
+	return Fingerprint(max(1, binary.BigEndian.Uint64(sum.Sum(nil))))
 }
 
 // changeable are the sizes of what a Change may change.

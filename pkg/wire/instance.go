@@ -36,7 +36,7 @@ func EncodeInstance(i compute.Instance) Record {
 		Command:   powerCommandTo(i.Command),
 		Answer:    powerAnswerTo(i.Answer),
 		Delete:    i.Delete,
-		Changed:   i.Changed,
+		BootedAs:  uint64(i.BootedAs),
 		Confirm:   i.Confirm,
 		PublishAt: stamp(i.PublishAt),
 
@@ -81,7 +81,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		Command:   powerCommandFrom(r, m.GetCommand()),
 		Answer:    powerAnswerFrom(r, m.GetAnswer()),
 		Delete:    m.GetDelete(),
-		Changed:   m.GetChanged(),
+		BootedAs:  compute.Fingerprint(m.GetBootedAs()),
 		Confirm:   m.GetConfirm(),
 		PublishAt: r.time("publish_at", m.GetPublishAt()),
 

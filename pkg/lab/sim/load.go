@@ -82,7 +82,7 @@ func (c *clients) do(l schedule.Load) {
 		if repeat {
 			a.ID = wire.KeyedInstance(l.Project, l.Name)
 		}
-	case schedule.LoadDelete, schedule.LoadPower:
+	case schedule.LoadDelete, schedule.LoadPower, schedule.LoadLabel:
 		if l.Own == "id" {
 			a.ID = wire.KeyedInstance(l.Project, l.Name)
 		} else if a.ID = c.target(l); a.ID == "" {
@@ -96,6 +96,8 @@ func (c *clients) do(l schedule.Load) {
 		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
 	case schedule.LoadDelete:
 		ask = func(ctx context.Context) error { return c.delete(ctx, l, a.ID) }
+	case schedule.LoadLabel:
+		ask = func(ctx context.Context) error { return c.label(ctx, l, a.ID, i) }
 	case schedule.LoadPower:
 		ask = func(ctx context.Context) error { return c.power(ctx, l, a.ID, i) }
 	default:
@@ -227,6 +229,12 @@ func (c *clients) power(ctx context.Context, l schedule.Load, id compute.Instanc
 		Op: ops[l.Power], Project: l.Project, Instance: id, Command: compute.CommandID(fmt.Sprintf("c-%d", i)),
 		At: time.Now(),
 	}, wire.AnyPartition)
+}
+
+func (c *clients) label(ctx context.Context, l schedule.Load, id compute.InstanceID, i int) error {
+	change := compute.Change{Set: map[string]string{l.Label: judge.Label(i)}}
+	_, err := c.as(l.Node, l.Project).Change(ctx, id, change)
+	return err
 }
 
 func (c *clients) publish(ctx context.Context, r compute.Request, partition int32) error {

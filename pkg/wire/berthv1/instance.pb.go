@@ -279,9 +279,11 @@ type Instance struct {
 	// journal is the id of the journal of the agent that has it; absent: it has an
 	// agent of an older version. At most 128 bytes.
 	Journal string `protobuf:"bytes,30,opt,name=journal,proto3" json:"journal,omitempty"`
-	// changed says that its name or its metadata are no longer those it was booted
-	// with.
-	Changed       bool `protobuf:"varint,31,opt,name=changed,proto3" json:"changed,omitempty"`
+	// booted_as is, once its name or its metadata were changed, the first eight bytes
+	// of the SHA-256 of those it was booted with (at least 1): of the name, and of the
+	// name and value of each entry in the order of the names, each part behind its
+	// length in eight bytes. It tells whether a boot that is repeated is this one.
+	BootedAs      uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,11 +528,11 @@ func (x *Instance) GetJournal() string {
 	return ""
 }
 
-func (x *Instance) GetChanged() bool {
+func (x *Instance) GetBootedAs() uint64 {
 	if x != nil {
-		return x.Changed
+		return x.BootedAs
 	}
-	return false
+	return 0
 }
 
 // PowerCommand is a user's wish about an active machine.
@@ -692,7 +694,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\n" +
 	"\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -729,8 +731,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x05fence\x18\x1b \x01(\x04R\x05fence\x123\n" +
 	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
 	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
-	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x18\n" +
-	"\achanged\x18\x1f \x01(\bR\achanged\x1a<\n" +
+	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x1b\n" +
+	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +

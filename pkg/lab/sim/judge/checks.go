@@ -4,6 +4,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ func checks() []func(*Recording) []Violation {
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
-		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkShown, checkLies, checkBuried,
+		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried,
 	}
 }
 
@@ -212,7 +213,7 @@ func checkLog(r *Recording) (wrong []Violation) {
 			wrong = append(
 				wrong,
 				broken("log", i.ID, w.Seen, "%s: version %d follows %d", i.Boot.Name, i.Version, old.Version)...)
-		case !follows(old, i):
+		case !follows(old, i) && !relabelled(old, i):
 			wrong = append(
 				wrong,
 				broken(
@@ -230,6 +231,12 @@ func checkLog(r *Recording) (wrong []Violation) {
 		last[i.ID] = i
 	}
 	return wrong
+}
+
+// relabelled says whether a record differs from the one before by a change of its labels, which may come in every state but one.
+func relabelled(old, i compute.Instance) bool {
+	return old.State == i.State && old.Attempt == i.Attempt && i.State != compute.StateDeleted &&
+		!maps.Equal(old.Boot.Metadata, i.Boot.Metadata)
 }
 
 // follows says whether a state may come after another.

@@ -77,10 +77,25 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		return true // work may wait
 	case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadQuota:
 		return a.Why != nil && a.Why.Kind == compute.KindConflict && r.racesForTheCatalog(a)
+	case schedule.LoadLabel:
+		switch {
+		case a.Why == nil:
+			return false
+		case a.Why.Kind == compute.KindConflict:
+			return r.deletedBy(a.ID, a.Answered)
+		}
+		return a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
 	case schedule.LoadHost:
 		return r.Schedule.Forgets(a.Host)
 	}
 	return false
+}
+
+// deletedBy says whether the log had an instance deleted at some time.
+func (r *Recording) deletedBy(id compute.InstanceID, at time.Time) bool {
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		return w.Instance.ID == id && w.Instance.State == compute.StateDeleted && !w.Seen.After(at)
+	})
 }
 
 // known says whether a client had been told, before a time, that a boot is safe.
@@ -126,7 +141,7 @@ func (r *Recording) refusedLater() (wrong []Violation) {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
 		x, ok := asked[i.Boot.Name]
-		if w.Removed || !ok || i.State != compute.StateError {
+		if w.Removed || !ok || i.State != compute.StateError || relabelled(old, i) {
 			continue
 		}
 		if i.Reason == nil || !r.mayEnd(old, w, x) {

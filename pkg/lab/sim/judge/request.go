@@ -36,7 +36,7 @@ type field struct{ name, got, want string }
 // checkRequest: what is in the log and in queues, and what hypervisors are asked to
 // prepare, is what the client asked for. Each instance is said once for each of the three.
 func checkRequest(r *Recording) []Violation {
-	s := &sameness{asked: r.wanted(), said: map[string]bool{}}
+	s := &sameness{asked: r.wanted(), labels: r.labelsGiven(), said: map[string]bool{}}
 	names := map[compute.InstanceID]string{}
 	for _, w := range r.Log {
 		if !w.Removed && w.Instance.Boot.Name != "" {
@@ -55,9 +55,10 @@ func checkRequest(r *Recording) []Violation {
 
 // sameness compares with what was asked for.
 type sameness struct {
-	asked map[string]Wanted
-	said  map[string]bool
-	wrong []Violation
+	asked  map[string]Wanted
+	labels labelsGiven
+	said   map[string]bool
+	wrong  []Violation
 }
 
 func (s *sameness) compare(where string, id compute.InstanceID, at time.Time, name string, fields []field) {
@@ -100,7 +101,7 @@ func (s *sameness) record(w Written) {
 		{"deadline", i.Boot.Deadline.String(), x.Boot.Deadline.String()},
 		{"on_no_capacity", i.Boot.OnNoCapacity.String(), x.Boot.OnNoCapacity.String()},
 	}
-	fields = append(fields, contents(i.Boot.Image, i.Boot.Metadata, i.Boot.SSHKeys, data, x)...)
+	fields = append(fields, contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, data, x)...)
 	if !i.QueuedAt.IsZero() {
 		fields = append(fields, needs(i.Queue, i.Resources, i.Required, x)...)
 		fields = append(fields, ends(i.Deadline, w.Seen, x))
@@ -156,7 +157,7 @@ func (s *sameness) build(b Published) {
 		{"avoid", fmt.Sprint(b.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"host", "any", anyHost(x.Boot.Host)},
 		ends(b.Deadline, b.Seen, x),
-	}, contents(b.Image, b.Metadata, b.SSHKeys, b.UserData, x)...)
+	}, contents(b.Image, s.labels.without(b.Instance, b.Metadata, b.Seen), b.SSHKeys, b.UserData, x)...)
 	s.compare("the work", b.Instance, b.Seen, b.Name, append(fields, needs(b.Queue, b.Resources, b.Required, x)...))
 }
 
@@ -179,7 +180,7 @@ func (s *sameness) prepared(g Given, name string, world schedule.Schedule) {
 		{"its project", string(g.Spec.Project), string(x.Project)},
 		{"its name", g.Spec.Name, x.Name},
 		{"what it takes", g.Spec.Resources.String(), x.Resources.String()},
-	}, contents(g.Spec.Image, g.Spec.Metadata, g.Spec.SSHKeys, g.Spec.UserData, x)...)
+	}, contents(g.Spec.Image, s.labels.without(g.Spec.Instance, g.Spec.Metadata, g.At), g.Spec.SSHKeys, g.Spec.UserData, x)...)
 	if x.Boot.Host != "" {
 		fields = append(fields, field{"its host", string(g.Host), string(x.Boot.Host)})
 	}

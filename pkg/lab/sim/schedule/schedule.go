@@ -83,6 +83,7 @@ const (
 	LoadDropAxis   = "remove capability"
 	LoadPower      = "power"
 	LoadHost       = "host"
+	LoadLabel      = "label" // give it a label, with a value of its own
 )
 
 // Load is one thing that somebody asks for.
@@ -103,7 +104,8 @@ type Load struct {
 	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
 	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
 	Host   compute.HostID      `json:"host,omitempty"`
-	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"; resize: see Smaller
+	Label  string              `json:"label,omitempty"` // its name
+	Wish   string              `json:"wish,omitempty"`  // host: "drain", "disable" or "enable"; resize: see Smaller
 }
 
 // What goes wrong.
