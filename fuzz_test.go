@@ -60,7 +60,7 @@ var fuzzed = map[string]string{
 
 	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
 	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs",
-	"pkg/compute.ParseSelector": "FuzzSelector",
+	"pkg/compute.ParseSelector": "FuzzSelector", "pkg/forward.ParseSecret": "FuzzForward",
 
 	"pkg/cli.ParsePairs": "FuzzPairs", "pkg/cli.ParseLife": "FuzzSizes",
 }

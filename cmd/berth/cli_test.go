@@ -96,10 +96,10 @@ func runUntil(ts *testscript.TestScript, want *regexp.Regexp, args []string) err
 	for _, name := range []string{"BERTH_API", "BERTH_TOKEN", "HOME", "TZ", asBerth} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
+	cmd.Dir = ts.MkAbs(".")
 	var said bytes.Buffer
-	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
-	if err == nil {
+	if cmd.Stderr = cmd.Stdout; err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {

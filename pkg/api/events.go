@@ -65,7 +65,7 @@ type eventsInput struct {
 	Host        compute.HostID     `query:"host" doc:"Of what this host has after the change, or had before."`
 	State       []string           `query:"state,explode" enum:"queued,starting,active,deleting,deleted,error" doc:"Only changes after which it is in one of these states." nullable:"false"`
 	Reason      []string           `query:"reason,explode" maxItems:"50" doc:"Only changes with one of these reasons, as in BuildFailed." nullable:"false"`
-	Label       []string           `query:"label,explode" maxItems:"16" doc:"Only of instances that have such metadata after the change, as in list-instances." nullable:"false"`
+	Label       []string           `query:"label,explode" maxItems:"16" doc:"Only of instances that have such metadata after the change, or had before, as in list-instances." nullable:"false"`
 	LastEventID string             `header:"Last-Event-ID" doc:"The last id that came: it goes on behind it."`
 	Since       time.Time          `query:"since" doc:"Without Last-Event-ID: begin with what this node knows since then, by the time of the log."`
 	Present     bool               `query:"present" doc:"Tell how the instances are now, too."`

@@ -35,6 +35,8 @@ type Follow struct {
 
 	// Lost hears that the connection is lost, and why, before it is made again; nil: nobody does.
 	Lost func(error)
+	// Reached hears of a position at which there was nothing to tell, as an After to go on with; nil: nobody does.
+	Reached func(id string)
 }
 
 // Told is one thing that a follower hears.
@@ -193,8 +195,11 @@ func (e *following) take(b sse.Event) error {
 		err = json.Unmarshal(b.Data, &told.Gap)
 	case rest.EventEnd:
 		return ended(b.Data)
-	default:
-		return nil // an id and nothing else, or what a later version says
+	default: // an id and nothing else, or what a later version says
+		if b.ID != "" && e.ask.Reached != nil {
+			e.ask.Reached(b.ID)
+		}
+		return nil
 	}
 	if err != nil {
 		return rest.Foreign(http.StatusOK).Compute()

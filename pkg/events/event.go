@@ -38,6 +38,7 @@ type Event struct {
 	Answer               *compute.PowerAnswer  // where it is news
 	NameBefore           string                // where that has changed
 	Relabelled           bool                  // its labels have changed
+	LabelsBefore         map[string]string     // where they have
 	Named                []compute.HostID      // all hosts that texts of the event may be about
 }
 
@@ -53,8 +54,10 @@ func (e *Event) size() int {
 	const fields, each = 512, 32
 	n := fields + len(e.Name) + len(e.NameBefore) + each*len(e.Named)
 	if e.Relabelled || e.Before == compute.StateNone { // others share theirs with the event before
-		for name, value := range e.Labels {
-			n += each + len(name) + len(value)
+		for _, labels := range []map[string]string{e.Labels, e.LabelsBefore} {
+			for name, value := range labels {
+				n += each + len(name) + len(value)
+			}
 		}
 	}
 	if e.Reason != nil {
@@ -108,7 +111,9 @@ func (e *Event) note(before, after *compute.Instance) {
 		if was.Boot.Name != after.Boot.Name {
 			e.NameBefore = was.Boot.Name
 		}
-		e.Relabelled = !maps.Equal(was.Boot.Metadata, after.Boot.Metadata)
+		if e.Relabelled = !maps.Equal(was.Boot.Metadata, after.Boot.Metadata); e.Relabelled {
+			e.LabelsBefore = was.Boot.Metadata
+		}
 	}
 	switch {
 	case after.Reason != nil && (!same(was.Reason, after.Reason) || after.State.Ended() && was.State != after.State):
@@ -151,7 +156,7 @@ type Wanted struct {
 	Host     compute.HostID // that has it after the change, or had it before
 	States   []compute.State
 	Reasons  []compute.ReasonCode
-	Labels   compute.Selector
+	Labels   compute.Selector // of what it has after the change, or had before
 }
 
 // Has says whether the Present of an instance passes, without making it.
@@ -169,6 +174,6 @@ func (f Wanted) Takes(e *Event) bool {
 		(f.Instance == "" || f.Instance == e.ID) &&
 		(f.Host == "" || f.Host == e.Host || f.Host == e.HostBefore) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.After)) &&
-		(f.Labels.Empty() || f.Labels.Selects(e.Labels)) &&
+		(f.Labels.Empty() || f.Labels.Selects(e.Labels) || e.Relabelled && f.Labels.Selects(e.LabelsBefore)) &&
 		(len(f.Reasons) == 0 || e.Reason != nil && slices.Contains(f.Reasons, e.Reason.Code))
 }

@@ -102,7 +102,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestWantedByLabel: by those that it has after the change; of one that is gone, by those that it had. What was taken is told.
+// TestWantedByLabel: by those that it has after the change, and by those that it had before, so that whoever hears of a
+// selection hears what leaves it; of one that is gone, by those that it had.
 func TestWantedByLabel(t *testing.T) {
 	of := func(name, team string) func(*compute.Instance) {
 		return func(i *compute.Instance) { i.Boot.Name, i.Boot.Metadata = name, map[string]string{"team": team} }
@@ -120,8 +121,11 @@ func TestWantedByLabel(t *testing.T) {
 	if e := Between("web", "i", is, nil, Place{}).Event; !by.Takes(e) {
 		t.Error("the end of the record does not pass")
 	}
-	if e := Between("web", "i", is, was, Place{}).Event; by.Takes(e) {
-		t.Error("it passes though it is another team's now")
+	if e := Between("web", "i", is, was, Place{}).Event; !by.Takes(e) {
+		t.Error("that it is another team's now does not pass")
+	}
+	if e := Between("web", "i", was, was, Place{}).Event; by.Takes(e) {
+		t.Error("another team's passes")
 	}
 	if e := Between("web", "i", is, is, Place{}).Event; e.NameBefore != "" || e.Relabelled {
 		t.Errorf("nothing changed, and it tells %q and %t", e.NameBefore, e.Relabelled)

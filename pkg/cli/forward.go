@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/forward"
+	"github.com/berth-project/berth/pkg/loopback"
+	"github.com/berth-project/berth/pkg/secretfile"
+)
+
+// forwarding is the command line of forward.
+type forwarding struct {
+	to, secretFile, positionFile, source, host string
+	states, reasons                            []string
+	wanted                                     client.Follow
+}
+
+func newForward(s *settings) *cobra.Command {
+	var f forwarding
+	cmd := &cobra.Command{
+		Use:   "forward --to URL --secret-file FILE --position-file FILE",
+		Short: "Post what changes to an HTTPS address: a web hook",
+		Long: `Post what changes of the project's instances to an address, until it is stopped: first how they are now, then each
+change, in batches of up to 100 CloudEvents, signed as Standard Webhooks are. What the receiver does not answer with 2xx
+is posted again, for ever, and nothing behind it before: it gets all, in order, some of it twice, with the same id.
+
+How far the receiver has it is kept in the position file. Started again, with any API node, it goes on there. Where changes
+may be missing, because a node does not have them any more, it says so (berth.gap) and tells anew how all are now. Each
+receiver needs one forwarder and a position file of its own.`,
+		Example: "  head -c 32 /dev/urandom | base64 > hook.secret && chmod 600 hook.secret\n" +
+			"  berth forward --to https://cmdb.example.com/berth --secret-file hook.secret --position-file cmdb.position\n" +
+			"  berth forward --to https://bills.example.com/in --secret-file hook.secret --position-file bills.position -A \\\n" +
+			"    --state active,deleted,error",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "the receiver's address")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with what batches are signed with, at least 24 bytes")
+	flags.StringVar(&f.positionFile, "position-file", "", "where to keep how far the receiver has it")
+	flags.StringVar(&f.source, "source", "", "source of the CloudEvents (default: the API's address and /v1/events)")
+	flags.BoolVarP(&f.wanted.AllProjects, "all-projects", "A", false, "of all projects; for operators")
+	flags.StringVar(&f.host, "host", "", "only of what this host has, or had before the change")
+	flags.StringSliceVar(&f.states, "state", nil,
+		"only changes to these states: queued, starting, active, deleting, deleted, error")
+	flags.StringSliceVar(&f.reasons, "reason", nil, "only changes for these reasons, as in BuildFailed")
+	selectorFlag(cmd, &f.wanted.Labels, "only of instances that have such labels, or had before the change")
+	return cmd
+}
+
+func (f forwarding) run(cmd *cobra.Command, s *settings) error {
+	for _, needed := range []struct{ flag, value string }{
+		{"to", f.to}, {"secret-file", f.secretFile}, {"position-file", f.positionFile},
+	} {
+		if needed.value == "" {
+			return compute.Invalid(needed.flag, "", "give --"+needed.flag)
+		}
+	}
+	if err := checkReceiver(f.to); err != nil {
+		return err
+	}
+	text, err := secretfile.Read("secret-file", f.secretFile)
+	if err != nil {
+		return err
+	}
+	secret, err := forward.ParseSecret("secret-file", text)
+	if err != nil {
+		return err
+	}
+	if err := checkSelector(cmd, f.wanted.Labels); err != nil {
+		return err
+	}
+	if f.wanted.States, err = eventStates(f.states); err != nil {
+		return err
+	}
+	for _, r := range f.reasons {
+		f.wanted.Reasons = append(f.wanted.Reasons, compute.ReasonCode(r))
+	}
+	f.wanted.Host = compute.HostID(f.host)
+	c, _, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	say := func(format string, args ...any) {
+		fmt.Fprintln(cmd.ErrOrStderr(), time.Now().Format(time.DateTime)+" "+printable(fmt.Sprintf(format, args...)))
+	}
+	return forward.Run(cmd.Context(), c.Events, forward.Options{
+		To: f.to, Secret: secret, HTTP: &http.Client{CheckRedirect: noRedirect}, Wanted: f.wanted,
+		Source: cmp.Or(f.source, strings.TrimSuffix(s.api, "/")+"/v1/events"), Position: forward.Position{File: f.positionFile}, Say: say,
+	})
+}
+
+// checkReceiver refuses an address to which what changes would cross a network in the clear.
+func checkReceiver(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return compute.Invalid("to", address, "give an address as in https://cmdb.example.com/berth")
+	case u.User != nil:
+		return compute.Invalid("to", u.Redacted(), "leave the password out: batches are signed")
+	case u.Scheme == "http" && !loopback.Host(u.Hostname()):
+		return compute.Invalid("to", address, "give an https address: http is for this machine alone")
+	}
+	return nil
+}
+
+// noRedirect leaves a receiver's redirection to whoever has set the address: what is signed goes nowhere else.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
