@@ -80,8 +80,8 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 	}
 }
 
-// amended says whether the record differs from the one before by its name and its metadata alone. Then nothing follows from
-// it, not for itself and not for others.
+// amended says whether the record differs from the one before by its name and its metadata alone. Then nothing follows
+// from it, not for itself and not for others, and what it was booted as stays known.
 func (c *checked) amended(inst *compute.Instance, out Output) bool {
 	c.t.Helper()
 	before := c.last[inst.ID]
@@ -89,12 +89,18 @@ func (c *checked) amended(inst *compute.Instance, out Output) bool {
 		return false
 	}
 	same := *inst
-	same.Version, same.BootedAs, same.Boot.Name, same.Boot.Metadata = before.Version, before.BootedAs, before.Boot.Name, before.Boot.Metadata
+	same.Version, same.BootedAs = before.Version, before.BootedAs
+	same.Boot.Name, same.Boot.Metadata = before.Boot.Name, before.Boot.Metadata
 	if !reflect.DeepEqual(&same, before) {
 		return false
 	}
 	if inst.Version != before.Version+1 || len(out.Effects) > 0 {
-		c.t.Fatalf("a change of the name or the metadata made version %d of %d, and led to %v", inst.Version, before.Version, out.Effects)
+		c.t.Fatalf("a change of the name or the metadata made version %d of %d, and led to %v",
+			inst.Version, before.Version, out.Effects)
+	}
+	first := slices.IndexFunc(c.log, func(i *compute.Instance) bool { return i.ID == inst.ID })
+	if want := c.log[first].Boot.Fingerprint(); inst.BootedAs != want {
+		c.t.Fatalf("%s was booted as %x, and its record says %x", inst.ID, want, inst.BootedAs)
 	}
 	return true
 }

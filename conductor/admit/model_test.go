@@ -101,7 +101,11 @@ func (m *arbiter) anything() {
 	case 16:
 		m.dies()
 	case 17:
-		m.rename(someID.Draw(m.T, "id"), mostlyP.Draw(m.T, "project"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(m.T, "name"))
+		m.rename(
+			someID.Draw(m.T, "id"),
+			mostlyP.Draw(m.T, "project"),
+			rapid.SampledFrom([]string{"", "a", "b"}).Draw(m.T, "name"),
+		)
 	case 0, 1, 2:
 		m.boot(someID.Draw(m.T, "id"), mostlyP.Draw(m.T, "project"))
 	case 3:
@@ -201,7 +205,10 @@ func (m *arbiter) rename(id compute.InstanceID, p compute.Project, name string) 
 		rec.name = name
 	}
 	c := &compute.Change{Name: &name}
-	out := m.hear(Requested{Request: compute.Request{Op: compute.OpChange, Project: p, Instance: id, Change: c, At: m.now}}, "")
+	out := m.hear(
+		Requested{Request: compute.Request{Op: compute.OpChange, Project: p, Instance: id, Change: c, At: m.now}},
+		"",
+	)
 	if len(out.Effects) > 0 {
 		m.Fatalf("a new name led to %v", out.Effects)
 	}
@@ -394,7 +401,15 @@ func (r *record) shown() string {
 	case r == nil:
 		return "nothing"
 	case r.state.OnHost():
-		return fmt.Sprintf("%s of %s attempt %d on %s by %s called %q", r.state, r.project, r.attempt, r.host, r.claim, r.name)
+		return fmt.Sprintf(
+			"%s of %s attempt %d on %s by %s called %q",
+			r.state,
+			r.project,
+			r.attempt,
+			r.host,
+			r.claim,
+			r.name,
+		)
 	}
 	return fmt.Sprintf("%s of %s attempt %d called %q", r.state, r.project, r.attempt, r.name)
 }

@@ -20,13 +20,20 @@ func TestChange(t *testing.T) {
 	n.has(instance(id1, "web", compute.StateActive, func(i *compute.Instance) {
 		i.Boot.Metadata = map[string]string{"team": "a", "role": "db"}
 	}))
-	got := into[rest.Instance](n.do("PATCH", path(id1), `{"name": "web-2", "metadata": {"team": "b", "role": null, "gone": null}}`), 202)
+	got := into[rest.Instance](
+		n.do("PATCH", path(id1), `{"name": "web-2", "metadata": {"team": "b", "role": null, "gone": null}}`),
+		202,
+	)
 	if got.Name != "web-2" || len(got.Metadata) != 1 || got.Metadata["team"] != "b" {
 		t.Errorf("it is to be %q with %v", got.Name, got.Metadata)
 	}
 	name := "web-2"
-	equal(t, "published", &compute.Change{Name: &name, Set: map[string]string{"team": "b"}, Remove: []string{"gone", "role"}},
-		n.sentOne().Change)
+	equal(
+		t,
+		"published",
+		&compute.Change{Name: &name, Set: map[string]string{"team": "b"}, Remove: []string{"gone", "role"}},
+		n.sentOne().Change,
+	)
 	if now := n.show(id1); now.Name != "web" || now.Metadata["role"] != "db" {
 		t.Errorf("before a conductor has read it it is %q with %v", now.Name, now.Metadata)
 	}
@@ -43,7 +50,8 @@ func TestChange(t *testing.T) {
 	// One that no conductor has read yet is changed behind its boot.
 	into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{ID: id2, Flavor: "m1.small", Name: "new"}), 202)
 	n.published()
-	if got := into[rest.Instance](n.do("PATCH", path(id2), `{"name": "newer"}`), 202); got.Name != "newer" || got.State != "accepted" {
+	if got := into[rest.Instance](n.do("PATCH", path(id2), `{"name": "newer"}`), 202); got.Name != "newer" ||
+		got.State != "accepted" {
 		t.Errorf("it is to be %q, and is %s", got.Name, got.State)
 	}
 	n.sentOne()
@@ -116,8 +124,11 @@ func TestListByLabel(t *testing.T) {
 	labelled := func(id compute.InstanceID, name string, labels map[string]string) compute.Instance {
 		return instance(id, name, compute.StateActive, func(i *compute.Instance) { i.Boot.Metadata = labels })
 	}
-	n.has(labelled(id1, "one", map[string]string{"team": "a", "role": "web"}), labelled(id2, "two", map[string]string{"team": "b"}),
-		labelled(id3, "three", nil))
+	n.has(
+		labelled(id1, "one", map[string]string{"team": "a", "role": "web"}),
+		labelled(id2, "two", map[string]string{"team": "b"}),
+		labelled(id3, "three", nil),
+	)
 	for query, want := range map[string]string{
 		"":                                    "one two three",
 		"label=team%3Da":                      "one",
@@ -138,7 +149,7 @@ func TestListByLabel(t *testing.T) {
 			t.Errorf("%s lists %q, want %q", query, got, want)
 		}
 	}
-	for _, query := range []string{"?label=!", "?label=%3Da", "?label=!%3Da"} {
+	for _, query := range []string{"?label=", "?label=&label=team%3Da", "?label=!", "?label=%3Da", "?label=!%3Da"} {
 		if p := n.do("GET", "/v1/instances"+query, nil).refused(422, compute.KindInvalid); p.Field != "label" {
 			t.Errorf("%s is refused for field %q", query, p.Field)
 		}
@@ -154,7 +165,9 @@ func TestListByLabel(t *testing.T) {
 
 	n.Hosts([]wire.Record{
 		wire.EncodeBeacon(compute.Beacon{Host: "h1", Labels: map[string]string{"rack": "r1"}}),
-		wire.EncodeBeacon(compute.Beacon{Host: "h2", Labels: map[string]string{"rack": "r2"}}), wire.EncodeBeacon(compute.Beacon{Host: "h3"}),
+		wire.EncodeBeacon(
+			compute.Beacon{Host: "h2", Labels: map[string]string{"rack": "r2"}},
+		), wire.EncodeBeacon(compute.Beacon{Host: "h3"}),
 	}, true)
 	for query, want := range map[string]string{"": "h1 h2 h3", "?label=rack%3Dr2": "h2", "?label=!rack": "h3"} {
 		var names []string

@@ -265,7 +265,7 @@ func (p *presents) letGo(n int) {
 func (s *presenter) event(e *events.Event, id string) rest.Event {
 	out := rest.Event{
 		ID: id, At: e.Time.UTC(), Project: e.Project, Instance: e.ID, Name: e.Name, Metadata: e.Labels, Version: e.Version,
-		NameBefore: e.NameBefore, Relabelled: e.Relabelled,
+		Renamed: e.Renamed, NameBefore: e.NameBefore, Relabelled: e.Relabelled,
 		State: rest.State(e.After.String()), Host: s.host(e.Host), Attempt: e.Attempt,
 		Reason: rest.FromReason(e.Reason), Command: rest.FromCommand(e.Command), Answer: rest.FromAnswer(e.Answer),
 		Delete: e.Delete && !e.DeleteBefore, Power: rest.FromPower(e.Power),

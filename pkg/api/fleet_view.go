@@ -267,9 +267,14 @@ func (v *hosts) known(now moment) (all []explain.Host, oldest time.Duration) {
 func (v *hosts) page(p Paging, s compute.Selector) (page []lastBeacon, next string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h }, func(h compute.HostID) bool {
-		return s.Empty() || s.Selects(v.byName[h].beacon.Labels)
-	})
+	names, next := pageAfter(
+		p,
+		v.names,
+		func(h compute.HostID) compute.HostID { return h },
+		func(h compute.HostID) bool {
+			return s.Empty() || s.Selects(v.byName[h].beacon.Labels)
+		},
+	)
 	for _, h := range names {
 		page = append(page, v.byName[h])
 	}

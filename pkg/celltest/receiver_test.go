@@ -37,7 +37,12 @@ type receiver struct {
 }
 
 func newReceiver(t *testing.T, c *client.Client) *receiver {
-	r := &receiver{t: t, client: c, known: map[string]bool{}, position: forward.Position{File: filepath.Join(t.TempDir(), "position")}}
+	r := &receiver{
+		t:        t,
+		client:   c,
+		known:    map[string]bool{},
+		position: forward.Position{File: filepath.Join(t.TempDir(), "position")},
+	}
 	r.http = httptest.NewServer(http.HandlerFunc(r.take))
 	t.Cleanup(r.http.Close)
 	r.start()
@@ -83,7 +88,10 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request) {
 		case e.Type == forward.TypeChanged:
 			goesOn, _, _ := strings.Cut(e.ID, "@")
 			x := e.Data
-			r.heard = append(r.heard, heard{x.Project, x.Instance, x.Version, string(x.State), wire.Partition(x.Project, 4), goesOn})
+			r.heard = append(
+				r.heard,
+				heard{x.Project, x.Instance, x.Version, string(x.State), wire.Partition(x.Project, 4), goesOn},
+			)
 		default:
 			r.other = append(r.other, e.Type)
 		}

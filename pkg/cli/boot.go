@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -66,9 +67,13 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
-	flags.StringArrayVar(&f.labels, "label", nil, "a label, NAME=VALUE, by which lists select it and which its guest sees; repeatable")
-	flags.StringArrayVar(&f.labels, "metadata", nil, "the same as --label")
-	hide(flags, "metadata")
+	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "metadata" { // as it was called
+			name = "label"
+		}
+		return pflag.NormalizedName(name)
+	})
 	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
 	flags.StringArrayVar(
 		&f.sshKeys,

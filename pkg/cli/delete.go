@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ meant, and how many that are is asked before. Returns once the requests cannot b
 			if err != nil {
 				return err
 			}
-			gone, err := deleteAll(cmd, c, meant, wait, timeout)
+			gone, err := chosen.deleteAll(cmd, c, meant, wait, timeout)
 			if printed := deletedSheet(time.Now(), out).List(cmd.OutOrStdout(), out, gone); err == nil {
 				err = printed
 			}
@@ -77,7 +78,7 @@ func deletedSheet(now time.Time, f Format) Sheet[client.Instance] {
 	return s
 }
 
-func deleteAll(
+func (s *selection) deleteAll(
 	cmd *cobra.Command,
 	c *client.Client,
 	meant []client.Instance,
@@ -86,17 +87,18 @@ func deleteAll(
 ) ([]client.Instance, error) {
 	var asked []client.Instance
 	var ids []compute.InstanceID
-	for _, m := range meant {
+	_, failed := s.all(meant, func(m client.Instance) error {
 		i, err := c.Delete(cmd.Context(), m.ID)
-		if err != nil {
-			return asked, err
+		if err == nil {
+			asked, ids = append(asked, i), append(ids, i.ID)
 		}
-		asked, ids = append(asked, i), append(ids, i.ID)
+		return err
+	})
+	if !wait || len(asked) == 0 {
+		return asked, failed
 	}
-	if !wait {
-		return asked, nil
-	}
-	return waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), timeout, ids, func(i client.Instance) bool {
+	now, err := waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), timeout, ids, func(i client.Instance) bool {
 		return i.State == "deleted"
 	})
+	return now, cmp.Or(failed, err)
 }

@@ -51,9 +51,6 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 			if f.States, err = eventStates(states); err != nil {
 				return err
 			}
-			if err := checkSelector(cmd, f.Labels); err != nil {
-				return err
-			}
 			for _, r := range reasons {
 				f.Reasons = append(f.Reasons, compute.ReasonCode(r))
 			}
@@ -323,8 +320,11 @@ func happened(t client.Told) string {
 	} else if a != nil {
 		add(a.Op + " done")
 	}
-	if e.NameBefore != "" {
+	switch {
+	case e.Renamed && e.NameBefore != "":
 		add("renamed, from " + e.NameBefore)
+	case e.Renamed:
+		add("named")
 	}
 	if e.Relabelled {
 		add("labels now " + cmp.Or(labels(e.Metadata, " "), "none"))

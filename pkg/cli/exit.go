@@ -68,6 +68,10 @@ func inWords(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
+	var said *compute.Error
+	if errors.As(bad.Unwrap(), &said) {
+		return said
+	}
 	remedy, known := map[string]string{
 		"int": "give a whole number", "int64": "give a whole number", "uint32": "give a whole number from 0 on",
 		"float64": "give a number, as in 0.5", "duration": "give a duration with its unit, as in 15s or 10m",

@@ -78,9 +78,6 @@ func (f forwarding) run(cmd *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
-	if err := checkSelector(cmd, f.wanted.Labels); err != nil {
-		return err
-	}
 	if f.wanted.States, err = eventStates(f.states); err != nil {
 		return err
 	}
@@ -98,7 +95,10 @@ func (f forwarding) run(cmd *cobra.Command, s *settings) error {
 	}
 	return forward.Run(cmd.Context(), c.Events, forward.Options{
 		To: f.to, Secret: secret, HTTP: &http.Client{CheckRedirect: noRedirect}, Wanted: f.wanted,
-		Source: cmp.Or(f.source, strings.TrimSuffix(s.api, "/")+"/v1/events"), Position: forward.Position{File: f.positionFile}, Say: say,
+		Source: cmp.Or(
+			f.source,
+			strings.TrimSuffix(s.api, "/")+"/v1/events",
+		), Position: forward.Position{File: f.positionFile}, Say: say,
 	})
 }
 

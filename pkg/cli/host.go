@@ -27,11 +27,7 @@ func newHost(s *settings) *cobra.Command {
 
 func newHostList(s *settings) *cobra.Command {
 	var labels []string
-	var cmd *cobra.Command
-	cmd = newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
-		if err := checkSelector(cmd, labels); err != nil {
-			return nil, err
-		}
+	cmd := newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
 		return c.Hosts(ctx, labels...)
 	})
 	selectorFlag(cmd, &labels, "only those with such labels: rack=a, rack!=a, rack (any) or '!rack' (none)")

@@ -112,7 +112,12 @@ type emptying struct {
 	asked client.HostAsked
 	by    time.Time // as asked; zero: no hurry
 	host  client.Host
+	off   time.Time // since when it looks called off; zero: it does not
 }
+
+// calledOff is how long a drain has to look called off before it counts as that: a host that has not read it yet may have
+// obeyed a wish with a higher version before (decision 0058).
+const calledOff = 3 * time.Second
 
 // look says whether the host is empty, and ends the wait in vain once it can no
 // longer come to that, or not in time.
@@ -123,14 +128,23 @@ func (w *emptying) look(ctx context.Context, c *client.Client, live *liveLine) (
 	}
 	now := time.Now()
 	w.host = h
-	if w.asked.Version < h.DesiredSeen {
-		w.by = h.Deadline // of somebody's later drain
+	off := w.asked.Version < h.DesiredSeen && h.State != "draining"
+	switch {
+	case !off:
+		w.off = time.Time{}
+		if w.asked.Version < h.DesiredSeen {
+			w.by = h.Deadline // of somebody's later drain
+		}
+	case w.off.IsZero():
+		w.off = now
 	}
 	seen := w.status(now)
 	live.show(seen)
 	switch {
 	case h.State == "silent":
-	case w.asked.Version < h.DesiredSeen && h.State != "draining":
+	case off && now.Sub(w.off) < calledOff:
+		return false, seen.line, nil
+	case off:
 		return false, "", compute.Conflict(
 			"host",
 			string(h.Host),

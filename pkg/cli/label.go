@@ -15,14 +15,16 @@ import (
 func newLabel(s *settings) *cobra.Command {
 	var chosen selection
 	cmd := &cobra.Command{
-		Use:   "label NAME|ID... NAME=VALUE|NAME-...",
+		Use:   "label NAME|ID... | -l LABEL NAME=VALUE|NAME-...",
 		Short: "Give instances labels, or take some from them",
-		Long: `Give instances labels, or take some from them, in whatever state but deleted. NAME=VALUE adds a label or replaces it,
-and NAME- takes it away; what is neither names an instance, by its whole name or its whole id. With --label all of the
-project that have such labels are meant, and how many that are is asked before.
+		Long: `Give instances labels, or take some from them, in whatever state but deleted. NAME=VALUE adds a label or
+replaces it, and NAME- takes it away; what is neither names an instance, by its whole name or its whole id (one
+whose name has a = in it or ends in - by its id). With --label all of the project that have such labels are meant,
+and how many that are is asked before.
 
 The labels of an instance are its metadata. A guest keeps those that it was launched with.`,
-		Example: "  berth label web-1 team=shop tier-\n  berth label --label team=shop cost=4711 --yes\n  berth list --label team=shop",
+		Example: "  berth label web-1 team=shop tier-\n  berth label --label team=shop cost=4711 --yes\n" +
+			"  berth list --label team=shop",
 		Args: func(cmd *cobra.Command, args []string) error {
 			refs, change, err := labelArgs(args)
 			if err != nil {
@@ -94,12 +96,15 @@ func (s *selection) change(cmd *cobra.Command, from *settings, verb string, refs
 		return err
 	}
 	var changed []client.Instance
-	for _, i := range meant {
-		var now client.Instance
-		if now, err = c.Change(cmd.Context(), i.ID, to); err != nil {
-			break
+	_, err = s.all(meant, func(i client.Instance) error {
+		now, err := c.Change(cmd.Context(), i.ID, to)
+		if err == nil {
+			changed = append(changed, now)
 		}
-		changed = append(changed, now)
+		return err
+	})
+	if len(changed) == 0 && err != nil {
+		return err
 	}
 	if printed := labelSheet().List(cmd.OutOrStdout(), out, changed); err == nil {
 		err = printed

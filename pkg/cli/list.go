@@ -40,9 +40,6 @@ func newList(s *settings) *cobra.Command {
 				}
 				f.States = append(f.States, state)
 			}
-			if err := checkSelector(cmd, f.Labels); err != nil {
-				return err
-			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
 			if watch {
 				return watchList(cmd, c, out, f, by, everybody)
@@ -86,7 +83,8 @@ func newList(s *settings) *cobra.Command {
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
-	selectorFlag(cmd, &f.Labels, "only those with such labels: team=a, team!=a, team (any) or '!team' (none); several must all hold")
+	selectorFlag(cmd, &f.Labels,
+		"only those with such labels: team=a, team!=a, team (any) or '!team' (none); several, with commas, must all hold")
 	sortFlag(cmd, &by)
 	flags.BoolVarP(&watch, "watch", "w", false, "then a line for each change, until it is stopped")
 	return cmd
@@ -124,11 +122,13 @@ func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter
 		return err
 	}
 	lines := newEventLines(cmd, out, everybody)
-	ask := client.Follow{AllProjects: everybody, Host: f.Host, States: f.States, Labels: f.Labels, Present: true, Lost: lines.lost}
+	ask := client.Follow{
+		AllProjects: everybody, Host: f.Host, States: f.States, Labels: f.Labels, Present: true, Lost: lines.lost,
+	}
 	var present []client.Told // printed together: so the columns are as wide as all need
 	return followEvents(cmd.Context(), c, ask, func(t client.Told) error {
 		switch {
-		case f.Name != "" && t.Event.Name != f.Name && t.Event.Instance != "":
+		case f.Name != "" && t.Event.Name != f.Name && t.Event.NameBefore != f.Name && t.Event.Instance != "":
 			return nil
 		case t.Kind == kindPresent:
 			present = append(present, t)

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 	p := powering{op: op}
-	chosen := selection{states: []compute.State{compute.StateActive}}
+	p.chosen.states = []compute.State{compute.StateActive}
 	long := map[compute.RequestOp]string{
 		compute.OpStop: "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\n" +
 			"They keep their share of their host and of the quota.",
@@ -36,14 +37,14 @@ either will do. What may mean several does nothing to any: the candidates are
 listed. With --label all active ones of the project that have such labels are
 meant, and how many that are is asked before. Returns once the requests cannot
 be lost; with --wait, once the hosts have answered.`,
-		Args: chosen.args,
+		Args: p.chosen.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if p.meant, err = chosen.of(cmd, c, op.String(), args); err != nil {
+			if p.meant, err = p.chosen.of(cmd, c, op.String(), args); err != nil {
 				return err
 			}
 			done, err := p.all(cmd, c)
@@ -56,7 +57,7 @@ be lost; with --wait, once the hosts have answered.`,
 	if op != compute.OpStart {
 		cmd.Flags().BoolVar(&p.hard, "hard", false, "at once, without asking the guest")
 	}
-	chosen.flags(cmd)
+	p.chosen.flags(cmd)
 	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait until the hosts have answered")
 	cmd.Flags().DurationVar(&p.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
@@ -65,25 +66,30 @@ be lost; with --wait, once the hosts have answered.`,
 // powering is one use of stop, start or reboot.
 type powering struct {
 	op         compute.RequestOp
+	chosen     selection
 	hard, wait bool
 	timeout    time.Duration
 	meant      []client.Instance // as they were before
 }
 
 // all asks for all of them and, if wanted, waits for their hosts.
-func (p powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, error) {
+func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, error) {
 	var ids []compute.InstanceID
 	commands := map[compute.InstanceID]compute.CommandID{}
 	before := map[compute.InstanceID]client.Instance{}
-	for _, i := range p.meant {
+	done, failed := p.chosen.all(p.meant, func(i client.Instance) error {
 		asked, err := c.Power(cmd.Context(), i.ID, p.op, compute.CommandID(uuid.NewString()), p.hard)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			ids, commands[i.ID], before[i.ID] = append(ids, i.ID), asked.Command, i
 		}
-		ids, commands[i.ID], before[i.ID] = append(ids, i.ID), asked.Command, i
-	}
-	if !p.wait {
-		return p.show(cmd.Context(), c, ids)
+		return err
+	})
+	switch {
+	case len(done) == 0:
+		return nil, failed
+	case !p.wait:
+		now, err := p.show(cmd.Context(), c, ids)
+		return now, cmp.Or(failed, err)
 	}
 	now, err := waitInstances(
 		cmd.Context(),
@@ -101,7 +107,7 @@ func (p powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, 
 			err = p.failure(i, commands[i.ID])
 		}
 	}
-	return now, err
+	return now, cmp.Or(failed, err)
 }
 
 func (p powering) show(ctx context.Context, c *client.Client, ids []compute.InstanceID) ([]client.Instance, error) {

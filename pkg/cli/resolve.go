@@ -106,7 +106,11 @@ func firstNames(found []client.Instance) string {
 	const most = 3
 	var names []string
 	for _, i := range found {
-		names = append(names, i.Name)
+		name := printable(i.Name)
+		if name == "" {
+			name = shortID(i.ID)
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	if len(names) > most {

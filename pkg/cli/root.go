@@ -106,8 +106,10 @@ not empty by its deadline.`,
 	flags.StringVar(&s.tls.Key, "cert-key", os.Getenv(EnvKey), "file of its key ($"+EnvKey+")")
 	root.AddCommand(
 		newFlavor(&s), newCapability(&s), newValid(&s), newQuota(&s),
-		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s), newEvents(&s), newForward(&s), newHistory(&s),
-		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newLabel(&s), newRename(&s), newConsole(&s),
+		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
+		newEvents(&s), newForward(&s), newHistory(&s),
+		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot),
+		newLabel(&s), newRename(&s), newConsole(&s),
 		newQueue(&s), newCapacity(&s), newHost(&s),
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)

@@ -6,10 +6,10 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -33,14 +33,14 @@ func (s *selection) flags(cmd *cobra.Command) {
 // args refuses names and labels at once, and neither.
 func (s *selection) args(cmd *cobra.Command, args []string) error {
 	switch {
-	case len(s.labels) == 0 && !cmd.Flag("label").Changed:
+	case len(s.labels) == 0:
 		return cobra.MinimumNArgs(1)(cmd, args)
 	case len(args) > 0:
 		return compute.Invalid("label", strings.Join(s.labels, ","), "name instances, or give labels, not both")
 	case s.prefix:
 		return compute.Invalid("prefix", "true", "it is about names: leave it out, or --label")
 	}
-	return checkSelector(cmd, s.labels)
+	return nil
 }
 
 // of are the instances that are meant. With an error nothing is to be done to any.
@@ -62,34 +62,88 @@ func (s *selection) ask(cmd *cobra.Command, c *client.Client, verb string, found
 	}
 	what := fmt.Sprintf("%s of project %s: %s", Plural(len(found), "instance"), c.Project(), firstNames(found))
 	if in, is := cmd.InOrStdin().(*os.File); is && !term.IsTerminal(int(in.Fd())) {
-		return compute.Invalid("yes", "false", fmt.Sprintf("nobody can be asked here: to %s %s, give --yes", verb, what))
+		return compute.Invalid(
+			"yes",
+			"false",
+			fmt.Sprintf("nobody can be asked here: to %s %s, give --yes", verb, what),
+		)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "To %s: %s.\nGo on? [y/N] ", verb, what)
-	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
+	said := make(chan string, 1)
+	go func() { // reading does not end with the command: whoever types may leave it so
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of input is no yes
+		said <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-cmd.Context().Done():
+		return cmd.Context().Err()
+	case answer := <-said:
+		if a := strings.ToLower(answer); a == "y" || a == "yes" {
+			return nil
+		}
+		return compute.Conflict("answer", answer, "is not yes", "nothing was done")
 	}
-	return compute.Conflict("answer", strings.TrimSpace(answer), "is not yes", "nothing was done")
+}
+
+// all does something to each that is meant, and answers those to which it was done. Of several with labels one that is
+// gone meanwhile, or in a state that does not allow it, keeps nobody from the others: the error says which were left.
+func (s *selection) all(meant []client.Instance, do func(client.Instance) error) (done []client.Instance, err error) {
+	var left []client.Instance
+	for _, i := range meant {
+		switch failed := do(i); {
+		case failed == nil:
+			done = append(done, i)
+		case len(s.labels) == 0:
+			return done, failed
+		default:
+			if left = append(left, i); err == nil {
+				err = failed
+			}
+			if kind := compute.KindOf(failed); kind != compute.KindConflict && kind != compute.KindNotFound {
+				return done, s.leftOut(meant, done, err)
+			}
+		}
+	}
+	if len(left) > 0 {
+		err = s.leftOut(meant, done, err)
+	}
+	return done, err
+}
+
+// leftOut says of how many it was not done, and which these are.
+func (s *selection) leftOut(meant, done []client.Instance, err error) error {
+	not := slices.DeleteFunc(slices.Clone(meant), func(i client.Instance) bool {
+		return slices.ContainsFunc(done, func(d client.Instance) bool { return d.ID == i.ID })
+	})
+	return fmt.Errorf(
+		"%d of %s were asked, and not %s: %w",
+		len(done),
+		Plural(len(meant), "instance"),
+		firstNames(not),
+		err,
+	)
 }
 
 // selectorFlag lets a command select by labels.
 func selectorFlag(cmd *cobra.Command, labels *[]string, usage string) {
-	cmd.Flags().StringSliceVarP(labels, "label", "l", nil, usage)
+	cmd.Flags().VarP((*selector)(labels), "label", "l", usage)
 }
 
-// checkSelector refuses what is no selector before anything is asked. An empty one would select all.
-func checkSelector(cmd *cobra.Command, labels []string) error {
-	if len(labels) == 0 && cmd.Flag("label").Changed {
-		labels = []string{""}
+// selector is the value of such a flag: requirements, several with commas between them, or the flag several times. An
+// empty one is refused, as all that is none: it would select all.
+type selector []string
+
+func (s *selector) Set(text string) error {
+	parts := strings.Split(text, ",")
+	if _, err := compute.ParseSelector(parts); err != nil {
+		return err
 	}
-	_, err := compute.ParseSelector(labels)
+	*s = append(*s, parts...)
+	_, err := compute.ParseSelector(*s)
 	return err
 }
 
-// hide takes a flag out of the help that is there for who knew it by another name.
-func hide(flags *pflag.FlagSet, name string) {
-	if err := flags.MarkHidden(name); err != nil {
-		panic(err) // it was added above
-	}
-}
+func (s *selector) String() string { return strings.Join(*s, ",") }
+
+// Type is what the help calls it.
+func (s *selector) Type() string { return "labels" }

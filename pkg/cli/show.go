@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -124,16 +126,30 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 func failureLines(all []client.Failure) string {
 	var lines []string
 	for _, f := range all {
-		lines = append(lines, fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)))
+		lines = append(
+			lines,
+			fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)),
+		)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// bare is a part of a label, in quotes where it would read as more than one.
+func bare(text string) string {
+	if strings.ContainsFunc(
+		text,
+		func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '=' || r == '"' },
+	) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // labels are all of them, in order.
 func labels(all map[string]string, between string) string {
 	var each []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		each = append(each, key+"="+all[key])
+		each = append(each, bare(key)+"="+bare(all[key]))
 	}
 	return strings.Join(each, between)
 }

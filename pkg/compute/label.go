@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // The labels of an instance are its metadata: names and values that people choose, that lists select by, that its guest
@@ -27,6 +28,9 @@ func CheckHostLabels(labels map[string]string) error {
 }
 
 func checkLabels(field string, labels map[string]string, most, bytes int64) error {
+	if _, nameless := labels[""]; nameless {
+		return errNameless(field)
+	}
 	for _, part := range labelSizes(field, labels, most, bytes) {
 		if err := part.check(); err != nil {
 			return err
@@ -34,6 +38,8 @@ func checkLabels(field string, labels map[string]string, most, bytes int64) erro
 	}
 	return nil
 }
+
+func errNameless(field string) error { return Invalid(field, "=", "give each a name") }
 
 func labelSizes(field string, labels map[string]string, most, bytes int64) [2]size {
 	n := 0
@@ -54,6 +60,9 @@ type Change struct {
 func (c Change) Check() error {
 	if c.Name == nil && len(c.Set) == 0 && len(c.Remove) == 0 {
 		return Invalid("change", "", "say what is to change: name, or metadata")
+	}
+	if _, nameless := c.Set[""]; nameless {
+		return errNameless("metadata")
 	}
 	for _, name := range c.Remove {
 		if _, both := c.Set[name]; both {
@@ -151,7 +160,7 @@ const (
 type Selector struct{ all []requirement }
 
 // ParseSelector reads requirements as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one) and
-// "!team" (it has none).
+// "!team" (it has none). What may be another than it looks like is refused: it would select more than was meant.
 func ParseSelector(texts []string) (Selector, error) {
 	if len(texts) > MaxRequirements {
 		return Selector{}, Invalid("label", fmt.Sprint(len(texts)), fmt.Sprintf("give at most %d", MaxRequirements))
@@ -167,8 +176,10 @@ func ParseSelector(texts []string) (Selector, error) {
 		} else if name, not := strings.CutPrefix(text, "!"); not {
 			r = requirement{name: name, is: lacks}
 		}
-		if r.name == "" {
-			return Selector{}, Invalid("label", text, `give "NAME=VALUE", "NAME!=VALUE", "NAME" or "!NAME"`)
+		if r.name == "" || strings.ContainsFunc(r.name, unicode.IsControl) || strings.TrimSpace(r.name) != r.name ||
+			strings.HasPrefix(r.name, "!") || strings.HasSuffix(r.name, "!") {
+			return Selector{}, Invalid("label", text,
+				`give "NAME=VALUE", "NAME!=VALUE", "NAME" or "!NAME", without spaces around the name`)
 		}
 		s.all = append(s.all, r)
 	}

@@ -25,13 +25,35 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q selects what has no labels", text)
 		}
 	}
-	for _, text := range []string{"", "=", "=a", "!", "!=", "!=a"} {
+	for _, text := range []string{
+		"", "=", "=a", "!", "!=", "!=a", " team=a", "team =a", "! team", "!team!=a", "!!team", "team!", "a\nb=c", "\t=a",
+	} {
 		if _, err := ParseSelector([]string{text}); KindOf(err) != KindInvalid {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	if _, err := ParseSelector(make([]string, MaxRequirements+1)); KindOf(err) != KindInvalid {
 		t.Errorf("too many: %v", err)
+	}
+}
+
+// The fingerprint is in records that other versions compare.
+func TestFingerprint(t *testing.T) {
+	for want, b := range map[Fingerprint]Boot{
+		0xaf5570f5a1810b7a: {},
+		0x4032d29049a0e1b5: {Name: "web", Metadata: map[string]string{"team": "a", "role": ""}},
+	} {
+		if got := b.Fingerprint(); got != want {
+			t.Errorf("%+v: %#x, want %#x", b, uint64(got), uint64(want))
+		}
+	}
+	some := Boot{Name: "a", Metadata: map[string]string{"b": "c"}}.Fingerprint()
+	for _, b := range []Boot{
+		{Name: "ab", Metadata: map[string]string{"": "c"}}, {Name: "a", Metadata: map[string]string{"bc": ""}}, {Name: "a"},
+	} {
+		if b.Fingerprint() == some {
+			t.Errorf("%+v has the same", b)
+		}
 	}
 }
 
@@ -93,6 +115,7 @@ func TestChange(t *testing.T) {
 	for what, c := range map[string]Change{
 		"nothing": {}, "a long name": {Name: &long}, "both": {Set: map[string]string{"a": ""}, Remove: []string{"a"}},
 		"much to remove": {Remove: make([]string, MaxMetadata+1)}, "long to remove": {Remove: []string{strings.Repeat("x", MaxMetadataSize+1)}},
+		"no name":     {Set: map[string]string{"": "a"}},
 		"much to set": {Set: map[string]string{"a": strings.Repeat("x", MaxMetadataSize)}},
 	} {
 		if err := c.Check(); KindOf(err) != KindInvalid {
@@ -100,6 +123,7 @@ func TestChange(t *testing.T) {
 		}
 	}
 	if CheckHostLabels(map[string]string{"rack": "r1"}) != nil || CheckHostLabels(many) == nil ||
+		CheckHostLabels(map[string]string{"": "a"}) == nil ||
 		CheckHostLabels(map[string]string{"a": strings.Repeat("x", MaxHostLabelsSize)}) == nil {
 		t.Error("labels of hosts")
 	}

@@ -36,7 +36,8 @@ type Event struct {
 	Reason               *compute.Reason       // why it ended, an attempt did, or it does not run: where that is news
 	Command              *compute.PowerCommand // where it is news
 	Answer               *compute.PowerAnswer  // where it is news
-	NameBefore           string                // where that has changed
+	Renamed              bool                  // its name has changed
+	NameBefore           string                // where it has
 	Relabelled           bool                  // its labels have changed
 	LabelsBefore         map[string]string     // where they have
 	Named                []compute.HostID      // all hosts that texts of the event may be about
@@ -108,7 +109,7 @@ func (e *Event) note(before, after *compute.Instance) {
 	var was compute.Instance
 	if before != nil {
 		was = *before
-		if was.Boot.Name != after.Boot.Name {
+		if e.Renamed = was.Boot.Name != after.Boot.Name; e.Renamed {
 			e.NameBefore = was.Boot.Name
 		}
 		if e.Relabelled = !maps.Equal(was.Boot.Metadata, after.Boot.Metadata); e.Relabelled {

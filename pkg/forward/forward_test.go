@@ -151,7 +151,10 @@ func TestForward(t *testing.T) {
 		}}
 		l := &log{told: func(client.Follow) []client.Told {
 			return []client.Told{
-				{Kind: rest.EventPresent, Event: rest.Event{Project: "web", Instance: "i", Version: 7, State: "active"}},
+				{
+					Kind:  rest.EventPresent,
+					Event: rest.Event{Project: "web", Instance: "i", Version: 7, State: "active"},
+				},
 				{Kind: rest.EventPresented, Gap: rest.EventsGap{ID: "0:8@log"}}, change(9), change(10),
 				{Kind: rest.EventRemoved, ID: "0:11@log"}, {Kind: "of a later version"},
 			}
@@ -247,7 +250,11 @@ func TestForwardGap(t *testing.T) {
 		}
 		r := &receiver{t: t, answers: well}
 		l := &log{told: func(f client.Follow) []client.Told {
-			gap := client.Told{Kind: rest.EventGap, ID: "0:90@log", Gap: rest.EventsGap{ID: "0:90@log", Why: "forgotten"}}
+			gap := client.Told{
+				Kind: rest.EventGap,
+				ID:   "0:90@log",
+				Gap:  rest.EventsGap{ID: "0:90@log", Why: "forgotten"},
+			}
 			if !f.Present {
 				return []client.Told{gap, change(91)}
 			}
@@ -262,7 +269,10 @@ func TestForwardGap(t *testing.T) {
 		if err := run(t, file, l, r); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := r.texts(), []string{"gap 0:90@log", "present web/i/90", "changed 0:96@log"}; !slices.Equal(got, want) {
+		if got, want := r.texts(), []string{"gap 0:90@log", "present web/i/90", "changed 0:96@log"}; !slices.Equal(
+			got,
+			want,
+		) {
 			t.Errorf("it took %q, want %q", got, want)
 		}
 		if at := positionIn(t, file); at != "0:96@log" {
@@ -287,9 +297,10 @@ func TestForwardRefused(t *testing.T) {
 			}
 			return 200, nil
 		}}
-		if err := run(t, file, l, r); err != nil || len(r.took) != 64 || !slices.IsSortedFunc(r.took, func(a, b Event) int {
-			return strings.Compare(fmt.Sprintf("%10s", a.ID), fmt.Sprintf("%10s", b.ID))
-		}) {
+		if err := run(t, file, l, r); err != nil || len(r.took) != 64 ||
+			!slices.IsSortedFunc(r.took, func(a, b Event) int {
+				return strings.Compare(fmt.Sprintf("%10s", a.ID), fmt.Sprintf("%10s", b.ID))
+			}) {
 			t.Errorf("%d came, %v: %q", len(r.took), err, r.texts())
 		}
 		gone := &receiver{t: t, answers: func(int, []Event) (int, http.Header) { return 410, nil }}
@@ -301,7 +312,11 @@ func TestForwardRefused(t *testing.T) {
 				yield(client.Told{}, compute.NotFound("token", "", "sign in"))
 			}
 		}
-		err := Run(t.Context(), failing, Options{Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf})
+		err := Run(
+			t.Context(),
+			failing,
+			Options{Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf},
+		)
 		if compute.KindOf(err) != compute.KindNotFound {
 			t.Errorf("a source that refuses: %v", err)
 		}
@@ -328,7 +343,9 @@ func TestPositionFile(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("left are %v, %v", files, err)
 	}
-	if err := (Position{filepath.Join(dir, "none", "position")}).Save("0:1@log", time.Now()); compute.KindOf(err) != compute.KindUnavailable {
+	if err := (Position{filepath.Join(dir, "none", "position")}).Save("0:1@log", time.Now()); compute.KindOf(
+		err,
+	) != compute.KindUnavailable {
 		t.Errorf("no folder: %v", err)
 	}
 }
@@ -351,7 +368,8 @@ func TestSecret(t *testing.T) {
 func FuzzForward(f *testing.F) {
 	f.Add([]byte("whsec_YWJj"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if got, err := ParseSecret("f", text); err == nil && len(got) < leastSecret || err != nil && compute.KindOf(err) != compute.KindInvalid {
+		if got, err := ParseSecret("f", text); err == nil && len(got) < leastSecret ||
+			err != nil && compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("%q: %q %v", text, got, err)
 		}
 	})

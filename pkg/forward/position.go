@@ -33,8 +33,11 @@ func (p Position) Load() (string, error) {
 	}
 	var k kept
 	if err := json.Unmarshal(text, &k); err != nil || k.Position == "" {
-		return "", compute.Invalid("position-file", p.File,
-			"give a file that berth forward has written, or one that is not there: then all that there is is told first")
+		return "", compute.Invalid(
+			"position-file",
+			p.File,
+			"give a file that berth forward has written, or one that is not there: then all that there is is told first",
+		)
 	}
 	return k.Position, nil
 }

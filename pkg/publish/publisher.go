@@ -215,6 +215,9 @@ func again(q compute.Request) string {
 	switch {
 	case q.Op.OfHost():
 		return fmt.Sprintf("publish it again for host %s: a repeat changes nothing", q.Host)
+	case q.Op == compute.OpChange:
+		return fmt.Sprintf("publish it again for instance %s: it takes effect again, over what others changed meanwhile",
+			q.Instance)
 	case q.Op == compute.OpReboot:
 		return fmt.Sprintf("publish it again for instance %s with command %q: it is done at most once",
 			q.Instance, q.Command)

@@ -278,7 +278,18 @@ func samples() []sample {
 		q.Fence = 43
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
-	return append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
+	return append(append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample()), labelSamples()...)
+}
+
+// labelSamples are of what came with labels.
+func labelSamples() []sample {
+	changed, labelled := sampleInstanceRecord(), sampleBeacon()
+	changed.BootedAs = changed.Boot.Fingerprint()
+	labelled.Labels = map[string]string{"rack": "r7", "größe": ""}
+	return []sample{
+		{"instance-changed", EncodeInstance(changed), changed, of(DecodeInstance)},
+		{"beacon-labels", EncodeBeacon(labelled), labelled, of(DecodeBeacon)},
+	}
 }
 
 // sealedSamples are of what has sealed user data.

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -68,7 +69,11 @@ func wrongQuery(raw string, params []*huma.Param) *huma.ErrorDetail {
 				}
 			}
 		}
-		if list, known := lists[name]; known && !list && len(values) > 1 {
+		list, known := lists[name]
+		if list && slices.Contains(values, "") { // huma would take it for none, and filter by nothing
+			return &huma.ErrorDetail{Location: "query." + name, Message: "is empty: leave it out, or say which"}
+		}
+		if known && !list && len(values) > 1 {
 			return &huma.ErrorDetail{
 				Location: "query." + name, Message: "is given more than once", Value: strings.Join(values, ", "),
 			}

@@ -40,8 +40,9 @@ type Event struct {
 	Reason      *Reason       `json:"reason,omitempty" doc:"Why it ended, why an attempt did, or why it does not run, where that is news."`
 	Command     *PowerCommand `json:"command,omitempty" doc:"A stop, start or reboot that was asked for with this change."`
 	Answer      *PowerAnswer  `json:"answer,omitempty" doc:"How a stop, start or reboot ended with this change."`
-	NameBefore  string        `json:"name_before,omitempty" doc:"Where its name has changed."`
-	Relabelled  bool          `json:"relabelled,omitempty" doc:"Its metadata have changed."`
+	Renamed     bool          `json:"renamed,omitempty" doc:"Its name has changed."`
+	NameBefore  string        `json:"name_before,omitempty" doc:"Where it has, and it had one."`
+	Relabelled  bool          `json:"relabelled,omitempty" doc:"Its metadata have changed. With a filter by label it may have left what was asked for, or come into it."`
 	Delete      bool          `json:"delete,omitempty" doc:"It was asked to be deleted with this change."`
 }
 

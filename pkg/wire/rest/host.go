@@ -27,7 +27,7 @@ type HostView struct {
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
 	Building    uint32              `json:"building" doc:"Taken, not yet running."`
 	Waiting     []compute.QueueName `json:"waiting" nullable:"false" doc:"The queues it waits on."`
-	DesiredSeen compute.Version     `json:"desired_seen,omitempty" doc:"The newest operator's wish it has acted on."`
+	DesiredSeen compute.Version     `json:"desired_seen,omitempty" doc:"At least the version of the last operator's wish that it has acted on."`
 	Instances   map[string]int      `json:"instances,omitempty" doc:"How many instances it has by what the conductors say, by state. True at once; what the host says itself comes with its next beacon."`
 	Started     time.Time           `json:"started,omitzero" doc:"When its agent began."`
 	SaidAt      time.Time           `json:"said_at,omitzero" doc:"When it said this, by its own clock."`

@@ -59,7 +59,7 @@ type Instance struct {
 	StartingAt time.Time `json:"starting_at,omitzero" doc:"When a host was told to launch it."`
 	ActiveAt   time.Time `json:"active_at,omitzero" doc:"When it first ran."`
 	EndedAt    time.Time `json:"ended_at,omitzero" doc:"When it became deleted or error."`
-	ChangedAt  time.Time `json:"changed_at,omitzero" doc:"When its record last changed."`
+	ChangedAt  time.Time `json:"changed_at,omitzero" doc:"When its record last changed. A change of the name or the metadata leaves it; version rises with each."`
 }
 
 // Failure is how one attempt ended.

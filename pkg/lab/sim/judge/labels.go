@@ -59,8 +59,10 @@ func checkLabels(r *Recording) (wrong []Violation) {
 			continue
 		}
 		if old.State != i.State || old.Attempt != i.Attempt || !old.ChangedAt.Equal(i.ChangedAt) || i.BootedAs == 0 {
-			wrong = append(wrong, broken("labels", i.ID, w.Seen, "%s got other labels at %s, and is %s attempt %d, and was %s attempt %d",
-				i.Boot.Name, r.At(w.Seen), i.State, i.Attempt, old.State, old.Attempt)...)
+			wrong = append(
+				wrong,
+				broken("labels", i.ID, w.Seen, "%s got other labels at %s, and is %s attempt %d, and was %s attempt %d",
+					i.Boot.Name, r.At(w.Seen), i.State, i.Attempt, old.State, old.Attempt)...)
 		}
 	}
 	for _, a := range r.Asks {
@@ -71,15 +73,18 @@ func checkLabels(r *Recording) (wrong []Violation) {
 	given := r.labelsGiven()
 	for n, a := range r.Asks {
 		i, known := last[a.ID]
-		if first, ends := deleted[a.ID]; a.Op != schedule.LoadLabel || !a.OK || !known || i.Boot.Flavor == "" || ends && !first.After(a.Answered) {
+		if first, ends := deleted[a.ID]; a.Op != schedule.LoadLabel || !a.OK || !known || i.Boot.Flavor == "" ||
+			ends && !first.After(a.Answered) {
 			continue
 		}
 		got := i.Boot.Metadata[a.Label]
 		by, known := given[a.ID][got]
 		before := known && by.OK && by.Answered.Before(a.Began)
 		if got != Label(n) && (!known || before || !strings.HasPrefix(got, labelled)) {
-			wrong = append(wrong, broken("labels", a.ID, a.Answered, "%s was given the label %s=%s at %s, and in the end it is %q",
-				a.Name, a.Label, Label(n), r.At(a.Answered), got)...)
+			wrong = append(
+				wrong,
+				broken("labels", a.ID, a.Answered, "%s was given the label %s=%s at %s, and in the end it is %q",
+					a.Name, a.Label, Label(n), r.At(a.Answered), got)...)
 		}
 	}
 	return wrong

@@ -17,7 +17,13 @@ func (g *generator) labelled() {
 		}
 		for range 1 + g.IntN(3) {
 			g.add(Load{
-				At: b.at + pick(g, 0, 0.01, g.between(0, 1), g.between(0, 20)), Op: LoadLabel, Node: g.IntN(max(g.s.World.Nodes, 1)),
+				At: b.at + pick(
+					g,
+					0,
+					0.01,
+					g.between(0, 1),
+					g.between(0, 20),
+				), Op: LoadLabel, Node: g.IntN(max(g.s.World.Nodes, 1)),
 				Name: b.name, Project: b.project, Label: pick(g, "team", "team", "role"),
 			})
 		}

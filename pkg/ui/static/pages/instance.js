@@ -93,7 +93,8 @@ function About({ i }) {
 
 export function view({ instance: i, explained: e }, ctx) {
   const labels = Object.entries(i.metadata || {}).map(([name, value]) => [
-    name, h("a", { href: to(["instances"], { project: i.project, label: `${name}=${value}` }) }, value || "(empty)"),
+    name, /^[^!=\s]([^=]*[^!=\s])?$/.test(name) // no other name can be selected by
+      ? h("a", { href: to(["instances"], { project: i.project, label: `${name}=${value}` }) }, value || "(empty)") : value,
   ]);
   return [
     h(Head, { title: called(i), badge: i.state, sub: `instance ${i.id} of project ${i.project}` }, h(Actions, { i, ctx })),
