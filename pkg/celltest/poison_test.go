@@ -354,7 +354,16 @@ func (r *rig) senselessReport(rec wire.Record) bool {
 // offered: the first boot or delete of an id makes it its project's, in the
 // partition, and nothing is ever active. No host that works is dead.
 func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record) bool {
-	owner := map[compute.InstanceID]map[int32]compute.Project{}
+	type where struct {
+		id        compute.InstanceID
+		partition int32
+	}
+	type known struct {
+		owner compute.Project
+		boot  compute.Boot
+		gone  bool
+	}
+	all := map[where]*known{}
 	return func(rec wire.Record) bool {
 		x, err := wire.DecodeRequest(rec)
 		switch {
@@ -366,17 +375,30 @@ func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record)
 			return false
 		case wire.Partition(x.Project, r.kafka.Partitions) != rec.Partition:
 			return true
-		case x.Op != compute.OpBoot && x.Op != compute.OpDelete:
+		case x.Op != compute.OpBoot && x.Op != compute.OpDelete && x.Op != compute.OpChange:
 			return true
 		}
-		of := owner[x.Instance]
-		if of == nil {
-			of = map[int32]compute.Project{}
-			owner[x.Instance] = of
+		at := where{x.Instance, rec.Partition}
+		i := all[at]
+		switch {
+		case i == nil && x.Op == compute.OpChange, i != nil && i.owner != x.Project:
+			return true
+		case i == nil:
+			i = &known{owner: x.Project}
+			if all[at] = i; x.Op == compute.OpBoot {
+				i.boot = *x.Boot
+			}
 		}
-		if of[rec.Partition] == "" {
-			of[rec.Partition] = x.Project
+		switch x.Op {
+		case compute.OpDelete:
+			i.gone = true // nothing that is thrown runs
+		case compute.OpChange:
+			boot, err := x.Change.Apply(i.boot)
+			if err != nil || i.gone {
+				return true
+			}
+			i.boot = boot
 		}
-		return of[rec.Partition] != x.Project
+		return false
 	}
 }
