@@ -258,6 +258,7 @@ func TestForwardGap(t *testing.T) {
 			if !f.Present {
 				return []client.Told{gap, change(91)}
 			}
+			synctest.Wait() // the gap was posted
 			if at := positionIn(t, file); at != "0:3@log" {
 				t.Errorf("before the present was told it is at %q", at)
 			}
