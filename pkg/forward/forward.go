@@ -3,6 +3,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Source tells what changes, as client.Client's Events does.
@@ -51,40 +53,65 @@ type forwarder struct {
 	queue chan Event
 }
 
-// read follows events, from a position on if there is one, else from how all is now. After a gap all that there is is told
-// anew, since nobody knows what is missing.
+// apart is how long after the API could not be reached it is asked again.
+const apart = 5 * time.Second
+
+// read follows events, from a position on if there is one, else from how all is now. After a gap all that there is is
+// told anew, since nobody knows what is missing. While the API cannot be reached it is asked again, for ever.
 func (f *forwarder) read(ctx context.Context, events Source, at string) error {
 	defer close(f.queue)
-	for ctx.Err() == nil {
-		ask := f.Wanted
-		ask.After, ask.Present = at, at == ""
-		ask.Reached = func(id string) { f.put(ctx, Event{behind: id}) }
-		ask.Lost = func(err error) { f.Say("%v; trying again", err) }
-		again := false
-		for told, err := range events(ctx, ask) {
-			if err != nil {
-				return err
+	for {
+		next, again, err := f.follow(ctx, events, at)
+		switch kind := compute.KindOf(err); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && kind != compute.KindUnavailable && kind != compute.KindTimeout:
+			return err
+		case err != nil:
+			f.Say("%v; trying again", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(apart):
 			}
-			if told.ID != "" {
-				at = told.ID
-			}
-			e, is := eventOf(f.Source, told)
-			if told.Kind == toldPresented {
-				at, e.behind = told.Gap.ID, told.Gap.ID
-			}
-			if (is || e.behind != "") && !f.put(ctx, e) {
-				return ctx.Err()
-			}
-			if again = told.Kind == toldGap && !ask.Present; again {
-				break // of itself the node tells the present only where it was asked to
-			}
+		case !again:
+			return nil // the source has ended
 		}
-		if !again {
-			return ctx.Err() // the source has ended
-		}
-		at = ""
+		at = next
 	}
-	return ctx.Err()
+}
+
+// follow follows once, until the source ends, or is to be asked again: to tell the present anew, where next is empty.
+func (f *forwarder) follow(ctx context.Context, events Source, at string) (next string, again bool, err error) {
+	ask := f.Wanted
+	ask.After, ask.Present = at, at == ""
+	ask.Reached = func(id string) {
+		if at != "" { // else what there is has not been told yet
+			at = id
+			f.put(ctx, Event{behind: id})
+		}
+	}
+	ask.Lost = func(err error) { f.Say("%v; trying again", err) }
+	for told, err := range events(ctx, ask) {
+		if err != nil {
+			return at, true, err
+		}
+		e, is := eventOf(f.Source, told)
+		switch told.Kind {
+		case toldPresented:
+			at, e.behind = told.Gap.ID, told.Gap.ID
+		case toldGap:
+			at = ""
+		default:
+			at = cmp.Or(told.ID, at)
+		}
+		if (is || e.behind != "") && !f.put(ctx, e) {
+			return at, false, ctx.Err()
+		}
+		if told.Kind == toldGap && !ask.Present {
+			return "", true, nil // of itself the node tells the present only where it was asked to
+		}
+	}
+	return at, false, nil
 }
 
 func (f *forwarder) put(ctx context.Context, e Event) bool {

@@ -258,7 +258,8 @@ func TestForwardGap(t *testing.T) {
 			if !f.Present {
 				return []client.Told{gap, change(91)}
 			}
-			synctest.Wait() // the gap was posted
+			f.Reached("0:94@log") // it is behind nothing that was told
+			synctest.Wait()       // the gap was posted
 			if at := positionIn(t, file); at != "0:3@log" {
 				t.Errorf("before the present was told it is at %q", at)
 			}
@@ -313,7 +314,23 @@ func TestForwardRefused(t *testing.T) {
 				yield(client.Told{}, compute.NotFound("token", "", "sign in"))
 			}
 		}
-		err := Run(
+		down := 3
+		restarting := func(_ context.Context, f client.Follow) iter.Seq2[client.Told, error] {
+			return func(yield func(client.Told, error) bool) {
+				if down--; down >= 0 {
+					yield(client.Told{}, compute.Unavailable("follow", errors.New("no route")))
+				} else if f.After != "0:64@log" {
+					t.Errorf("asked for what is behind %q", f.After)
+				}
+			}
+		}
+		err := Run(t.Context(), restarting, Options{
+			Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf,
+		})
+		if err != nil || down >= 0 {
+			t.Errorf("a source that restarts: %v, %d", err, down)
+		}
+		err = Run(
 			t.Context(),
 			failing,
 			Options{Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf},
