@@ -218,9 +218,10 @@ func (t *stream) some(ctx context.Context) (more bool, why string, err error) {
 	return true, "", nil
 }
 
-// id is where a listener goes on that is cut off now; empty while it has not been told all of the present.
+// id is where a listener goes on that is cut off now; empty while it has not been told all of the present, or that its
+// own id is of another log.
 func (t *stream) id() string {
-	if t.presenting() {
+	if t.presenting() || t.Foreign() {
 		return ""
 	}
 	return t.At().String()

@@ -385,6 +385,12 @@ func TestEventsOfACompactedLog(t *testing.T) {
 		n := newNode(t)
 		n.Instances(l.recs, true)
 		n.hear(n.serve(), "", fmt.Sprintf("%d:10", at)).hears("gap another-log")
+		// Whoever is cut off before the gap goes on with the id that it had, and is told of the gap then.
+		h := n.hear(n.serve(), "present=true", fmt.Sprintf("%d:10", at))
+		if h.last != "" {
+			t.Errorf("before the gap it is told the id %q", h.last)
+		}
+		h.hears("gap another-log")
 	})
 	t.Run("an id of a log that was made anew", func(t *testing.T) {
 		last := ""

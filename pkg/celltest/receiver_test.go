@@ -58,7 +58,7 @@ func (r *receiver) start() {
 		defer close(ended)
 		err := forward.Run(ctx, r.client.Events, forward.Options{
 			To: r.http.URL, Secret: []byte("nobody looks at this one here"), HTTP: r.http.Client(), Source: "/v1/events",
-			Position: r.position, Say: func(format string, args ...any) { r.t.Logf("forward: "+format, args...) },
+			Wanted: client.Follow{}, Position: r.position, Say: func(format string, args ...any) { r.t.Logf("forward: "+format, args...) },
 		})
 		if err != nil {
 			r.t.Errorf("the forwarder: %v", err)
@@ -85,8 +85,9 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request) {
 	for _, e := range batch {
 		switch {
 		case r.known[e.ID]: // it was posted again
+		case e.Type == forward.TypeBegins, e.Type == forward.TypeEnds: // there was nothing at first
 		case e.Type == forward.TypeChanged:
-			goesOn, _, _ := strings.Cut(e.ID, "@")
+			goesOn, _, _ := strings.Cut(e.Data.ID, "@")
 			x := e.Data
 			r.heard = append(
 				r.heard,

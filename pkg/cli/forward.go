@@ -3,11 +3,9 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,14 +29,15 @@ func newForward(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forward --to URL --secret-file FILE --position-file FILE",
 		Short: "Post what changes to an HTTPS address: a web hook",
-		Long: `Post what changes of the project's instances to an address, until it is stopped: first how they are now, then each
-change, in batches of up to 100 CloudEvents, signed as Standard Webhooks are. What the receiver does not answer with 2xx
-is posted again, for ever, and nothing behind it before: it gets all, in order, some of it twice, with the same id.
+		Long: `Post what changes of the project's instances to an address, until it is stopped: first how they are now, then
+each change, in batches of up to 100 CloudEvents, signed as Standard Webhooks are. What the receiver does not answer
+with 2xx is posted again, for ever, and nothing behind it before: it gets all, in order, some of it twice, with the
+same id.
 
-How far the receiver has it is kept in the position file. Started again, with any API node, it goes on there. Where changes
-may be missing, because a node does not have them any more, it says so (berth.gap) and tells anew how all are now. Each
-receiver needs one forwarder and a position file of its own.`,
-		Example: "  head -c 32 /dev/urandom | base64 > hook.secret && chmod 600 hook.secret\n" +
+How far the receiver has it is kept in the position file. Started again, with any API node, it goes on there. Where
+changes may be missing, because a node does not have them any more, it says so (berth.gap) and tells anew how all are
+now. Each receiver needs one forwarder and a position file of its own.`,
+		Example: "  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > hook.secret)\n" +
 			"  berth forward --to https://cmdb.example.com/berth --secret-file hook.secret --position-file cmdb.position\n" +
 			"  berth forward --to https://bills.example.com/in --secret-file hook.secret --position-file bills.position -A \\\n" +
 			"    --state active,deleted,error",
@@ -49,7 +48,7 @@ receiver needs one forwarder and a position file of its own.`,
 	flags.StringVar(&f.to, "to", "", "the receiver's address")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with what batches are signed with, at least 24 bytes")
 	flags.StringVar(&f.positionFile, "position-file", "", "where to keep how far the receiver has it")
-	flags.StringVar(&f.source, "source", "", "source of the CloudEvents (default: the API's address and /v1/events)")
+	flags.StringVar(&f.source, "source", "urn:berth", "source of the CloudEvents: whose they are, where there are several cells")
 	flags.BoolVarP(&f.wanted.AllProjects, "all-projects", "A", false, "of all projects; for operators")
 	flags.StringVar(&f.host, "host", "", "only of what this host has, or had before the change")
 	flags.StringSliceVar(&f.states, "state", nil,
@@ -95,10 +94,8 @@ func (f forwarding) run(cmd *cobra.Command, s *settings) error {
 	}
 	return forward.Run(cmd.Context(), c.Events, forward.Options{
 		To: f.to, Secret: secret, HTTP: &http.Client{CheckRedirect: noRedirect}, Wanted: f.wanted,
-		Source: cmp.Or(
-			f.source,
-			strings.TrimSuffix(s.api, "/")+"/v1/events",
-		), Position: forward.Position{File: f.positionFile}, Say: say,
+		Source: f.source, Say: say,
+		Position: forward.Position{File: f.positionFile, Of: forward.Of(f.to, c.Project(), f.wanted)},
 	})
 }
 

@@ -169,7 +169,7 @@ func (e *following) read(op string, body io.Reader, silent *time.Timer) error {
 		if err != nil {
 			return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "the connection is lost", Cause: err}
 		}
-		silent.Reset(silentFor)
+		silent.Stop() // who is told may take long
 		e.met = true
 		if b.Retry > 0 {
 			e.least = b.Retry
@@ -178,6 +178,7 @@ func (e *following) read(op string, body io.Reader, silent *time.Timer) error {
 		if err := e.take(b); err != nil {
 			return err
 		}
+		silent.Reset(silentFor)
 	}
 }
 

@@ -123,6 +123,9 @@ func (l *Listener) Renew() {
 	l.number, l.chunk, l.foreign, l.began = l.log.next, nil, false, true
 }
 
+// Foreign says that it began with an id of another log, and has not been told so yet.
+func (l *Listener) Foreign() bool { return l.foreign }
+
 // At is where it goes on: the id of what it was told last.
 func (l *Listener) At() ID {
 	out := ID{l.log.name, make(Positions, len(l.follow))}

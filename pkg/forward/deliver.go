@@ -10,10 +10,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -23,13 +25,13 @@ import (
 
 // How batches are posted.
 const (
-	mostEvents  = 100              // of one batch
-	patience    = 30 * time.Second // for one answer
-	firstPause  = time.Second      // after the first failure; then twice as long each time
-	longestStop = 5 * time.Minute
-	leastSecret = 24       // bytes
-	mostSaid    = 200      // bytes of a refusal that are repeated
-	secretMark  = "whsec_" // of a secret in Base64, as Standard Webhooks writes them
+	mostEvents   = 100              // of one batch
+	patience     = 30 * time.Second // for one answer
+	firstPause   = time.Second      // after the first failure; then twice as long each time
+	longestPause = 5 * time.Minute
+	leastSecret  = 24       // bytes
+	mostSaid     = 200      // bytes of a refusal that are repeated
+	secretMark   = "whsec_" // of a secret in Base64, as Standard Webhooks writes them
 )
 
 // The headers of a signed request, as Standard Webhooks names them.
@@ -39,7 +41,8 @@ const (
 	headerMAC       = "Webhook-Signature"
 )
 
-// ParseSecret reads what batches are signed with: any text of 24 bytes or more, or "whsec_" and Base64.
+// ParseSecret reads what batches are signed with: "whsec_" and Base64, as libraries for Standard Webhooks take it, or any
+// other text, whose bytes are the key.
 func ParseSecret(field string, text []byte) ([]byte, error) {
 	secret := bytes.TrimSpace(text)
 	if coded, is := bytes.CutPrefix(secret, []byte(secretMark)); is {
@@ -51,7 +54,7 @@ func ParseSecret(field string, text []byte) ([]byte, error) {
 	}
 	if len(secret) < leastSecret {
 		return nil, compute.Invalid(field, fmt.Sprintf("%d bytes", len(secret)),
-			fmt.Sprintf("give at least %d bytes, as head -c 32 /dev/urandom | base64 makes them", leastSecret))
+			fmt.Sprintf("give at least %d bytes, as in whsec_ and what head -c 32 /dev/urandom | base64 prints", leastSecret))
 	}
 	return secret, nil
 }
@@ -59,34 +62,42 @@ func ParseSecret(field string, text []byte) ([]byte, error) {
 // endpoint is where batches go.
 type endpoint struct {
 	url    string
+	name   string // what it is called in the log: an address may have a secret in its path
 	secret []byte
 	http   *http.Client
 	say    func(format string, args ...any)
 }
 
+func newEndpoint(o Options) *endpoint {
+	e := &endpoint{url: o.To, name: "the receiver", secret: o.Secret, http: o.HTTP, say: o.Say}
+	if u, err := url.Parse(o.To); err == nil && u.Host != "" {
+		e.name = u.Scheme + "://" + u.Host
+	}
+	return e
+}
+
 // errGone is that the receiver wants no more.
-func errGone(url string) error {
+func (e *endpoint) errGone() error {
 	return &compute.Error{
-		Op: "forward", Kind: compute.KindConflict, Field: "to", Value: url, Message: "answers 410 Gone: it wants no more",
-		Remedy: "give another address, or stop forwarding",
+		Op: "forward", Kind: compute.KindConflict, Field: "to", Value: e.name,
+		Message: "answers 410 Gone: it wants no more", Remedy: "give another address, or stop forwarding",
 	}
 }
 
-// deliver posts a batch until the receiver has it. An error is that the caller ends, or that the receiver is gone for good.
+// deliver posts a batch until the receiver has it. An error is that the caller ends, or that the receiver is gone for
+// good. What is on its way when the caller ends is waited for, so that it need not come again.
 func (e *endpoint) deliver(ctx context.Context, batch []Event) error {
 	troubled := false
-	for pause := firstPause; ; pause = min(2*pause, longestStop) {
-		status, after, err := e.post(ctx, batch)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		status, after, err := e.post(context.WithoutCancel(ctx), batch)
 		switch {
 		case err == nil:
 			if troubled {
-				e.say("%s takes events again", e.url)
+				e.say("%s takes events again", e.name)
 			}
 			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case status == http.StatusGone:
-			return errGone(e.url)
+			return e.errGone()
 		case status == http.StatusRequestEntityTooLarge && len(batch) > 1:
 			for _, half := range [][]Event{batch[:len(batch)/2], batch[len(batch)/2:]} {
 				if err := e.deliver(ctx, half); err != nil {
@@ -95,14 +106,16 @@ func (e *endpoint) deliver(ctx context.Context, batch []Event) error {
 			}
 			return nil
 		}
-		wait := max(pause, after)
-		wait += rand.N(wait/4 + 1) // #nosec G404 -- jitter
+		next := max(pause, after)
+		next += rand.N(next/4 + 1) // #nosec G404 -- jitter
+		what := "events"
+		if len(batch) == 1 {
+			what = "the event " + batch[0].ID
+		}
 		troubled = true
-		e.say("%s does not take events: %v; trying again in %s", e.url, err, wait.Round(time.Second))
-		select {
-		case <-ctx.Done():
+		e.say("%s does not take %s: %v; trying again in %s", e.name, what, err, next.Round(time.Second))
+		if !wait(ctx, next) {
 			return ctx.Err()
-		case <-time.After(wait):
 		}
 	}
 }
@@ -123,7 +136,11 @@ func (e *endpoint) post(ctx context.Context, batch []Event) (status int, after t
 	req.Header.Set("User-Agent", "berth-forward")
 	sign(req.Header, e.secret, idOf(batch), time.Now(), body)
 	resp, err := e.http.Do(req) // #nosec G704 -- the address is the operator's own
-	if err != nil {
+	var failed *url.Error
+	switch {
+	case errors.As(err, &failed):
+		return 0, 0, failed.Err // without the address
+	case err != nil:
 		return 0, 0, err
 	}
 	defer func() { _ = resp.Body.Close() }() // reading is over: nothing can be lost
@@ -133,7 +150,7 @@ func (e *endpoint) post(ctx context.Context, batch []Event) (status int, after t
 	}
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, mostSaid)) // the status says enough
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		after = min(time.Duration(seconds)*time.Second, longestStop)
+		after = min(time.Duration(seconds)*time.Second, longestPause)
 	}
 	return resp.StatusCode, after, fmt.Errorf("it answers %s %q", resp.Status, strings.TrimSpace(string(said)))
 }

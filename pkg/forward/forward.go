@@ -7,6 +7,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,10 +32,13 @@ type Options struct {
 
 // Run forwards until ctx ends, or until the receiver or the API wants no more.
 func Run(ctx context.Context, events Source, o Options) error {
-	f := &forwarder{Options: o, queue: make(chan Event, mostEvents)}
-	f.to = endpoint{o.To, o.Secret, o.HTTP, o.Say}
+	f := &forwarder{Options: o, queue: newQueue()}
+	f.to = newEndpoint(o)
 	at, err := o.Position.Load()
 	if err != nil {
+		return err
+	}
+	if err := o.Position.probe(); err != nil {
 		return err
 	}
 	group, inner := errgroup.WithContext(ctx)
@@ -46,119 +50,114 @@ func Run(ctx context.Context, events Source, o Options) error {
 	return nil
 }
 
-// forwarder is one at work: one reads, and waits while another posts what was read.
+// forwarder is one at work: one reads ahead while another posts what was read.
 type forwarder struct {
 	Options
-	to    endpoint
-	queue chan Event
+	to    *endpoint
+	queue *queue
+	run   string // of the present that is being told
 }
 
-// apart is how long after the API could not be reached it is asked again.
+// apart is how long after something could not be reached, or written, it is tried again.
 const apart = 5 * time.Second
 
-// read follows events, from a position on if there is one, else from how all is now. After a gap all that there is is
-// told anew, since nobody knows what is missing. While the API cannot be reached it is asked again, for ever.
+// read follows events, from a position on if there is one, else from how all is now. Unless the API refuses for a reason
+// that stays, it is asked again, for ever.
 func (f *forwarder) read(ctx context.Context, events Source, at string) error {
-	defer close(f.queue)
+	defer f.queue.end()
 	for {
-		next, again, err := f.follow(ctx, events, at)
-		switch kind := compute.KindOf(err); {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && kind != compute.KindUnavailable && kind != compute.KindTimeout:
+		next, err := f.follow(ctx, events, at)
+		switch compute.KindOf(err) {
+		case compute.KindUnauthenticated, compute.KindForbidden, compute.KindInvalid, compute.KindNotFound:
 			return err
-		case err != nil:
-			f.Say("%v; trying again", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(apart):
-			}
-		case !again:
-			return nil // the source has ended
+		}
+		if err == nil || ctx.Err() != nil { // the source has ended
+			return ctx.Err()
+		}
+		f.Say("%v; trying again", err)
+		if !wait(ctx, apart) {
+			return ctx.Err()
 		}
 		at = next
 	}
 }
 
-// follow follows once, until the source ends, or is to be asked again: to tell the present anew, where next is empty.
-func (f *forwarder) follow(ctx context.Context, events Source, at string) (next string, again bool, err error) {
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// follow follows once, until the source ends. next is where to go on; empty: with the present.
+func (f *forwarder) follow(ctx context.Context, events Source, at string) (next string, err error) {
 	ask := f.Wanted
-	ask.After, ask.Present = at, at == ""
+	ask.After, ask.Present = at, true // behind a position the present comes only after a gap
+	if at == "" {
+		f.begins(ctx)
+	}
 	ask.Reached = func(id string) {
 		if at != "" { // else what there is has not been told yet
 			at = id
-			f.put(ctx, Event{behind: id})
+			f.queue.put(ctx, Event{behind: id}, true)
 		}
 	}
-	ask.Lost = func(err error) { f.Say("%v; trying again", err) }
+	ask.Lost = func(err error) {
+		f.Say("%v; trying again", err)
+		if at == "" { // the next connection tells the present from its beginning
+			f.begins(ctx)
+		}
+	}
 	for told, err := range events(ctx, ask) {
 		if err != nil {
-			return at, true, err
+			return at, err
 		}
-		e, is := eventOf(f.Source, told)
+		e := eventOf(f.Source, f.run, told)
+		if (e.Type != "" || e.behind != "") && !f.queue.put(ctx, e, at != "") {
+			return at, ctx.Err()
+		}
 		switch told.Kind {
-		case toldPresented:
-			at, e.behind = told.Gap.ID, told.Gap.ID
 		case toldGap:
 			at = ""
+			f.begins(ctx)
+		case toldPresented:
+			at = told.Gap.ID
 		default:
 			at = cmp.Or(told.ID, at)
 		}
-		if (is || e.behind != "") && !f.put(ctx, e) {
-			return at, false, ctx.Err()
-		}
-		if told.Kind == toldGap && !ask.Present {
-			return "", true, nil // of itself the node tells the present only where it was asked to
-		}
 	}
-	return at, false, nil
+	return at, nil
 }
 
-func (f *forwarder) put(ctx context.Context, e Event) bool {
-	select {
-	case f.queue <- e:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// begins says that all that there is comes next.
+func (f *forwarder) begins(ctx context.Context) {
+	f.run = "present-" + strconv.FormatInt(time.Now().UnixMicro(), 36)
+	f.queue.put(ctx, Event{SpecVersion: "1.0", Source: f.Source, Type: TypeBegins, ID: f.run + "/begins"}, false)
 }
 
-// post posts what was read, as much at once as there is, and notes how far the receiver has it, until nothing more is read.
+// post posts what was read, as much at once as there is, and notes how far the receiver has it, until nothing more is
+// read.
 func (f *forwarder) post(ctx context.Context) error {
-	for e := range f.queue {
-		batch, behind := f.batch(e)
+	for {
+		batch, behind, more := f.queue.take(ctx, mostEvents)
+		if !more {
+			return ctx.Err()
+		}
 		if len(batch) > 0 {
 			if err := f.to.deliver(ctx, batch); err != nil {
 				return err
 			}
 		}
-		if behind == "" {
-			continue
-		}
-		if err := f.Position.Save(behind, time.Now()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// batch is what is there to be posted, first of all e, and the position behind it.
-func (f *forwarder) batch(e Event) (batch []Event, behind string) {
-	for more := true; more; {
-		if e.Type != "" {
-			batch = append(batch, e)
-		}
-		if e.behind != "" && e.Type != TypeGap { // behind a gap all is told anew first
-			behind = e.behind
-		}
-		if len(batch) == mostEvents {
-			break
-		}
-		select {
-		case e, more = <-f.queue:
-		default:
-			more = false
+		for behind != "" {
+			err := f.Position.Save(behind, time.Now())
+			if err == nil {
+				break
+			}
+			if f.Say("%v; trying again in %s", err, apart); !wait(ctx, apart) {
+				return ctx.Err()
+			}
 		}
 	}
-	return batch, behind
 }

@@ -43,6 +43,7 @@ type receiver struct {
 	calls int
 	took  []Event
 	ids   []string // of all requests
+	run   string   // the present that was begun
 }
 
 func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -79,12 +80,21 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// texts are what it took, as "changed id".
+// texts are what it took, as "changed id", without the names of presents.
 func (r *receiver) texts() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.took {
-		all = append(all, strings.TrimPrefix(strings.TrimPrefix(e.Type, "berth.instance."), "berth.")+" "+e.ID)
+		kind := e.Type[strings.LastIndex(e.Type, ".")+1:]
+		if run, rest, is := strings.Cut(e.ID, "/"); is && strings.HasPrefix(run, "present-") {
+			e.ID = rest
+			if kind == "begins" {
+				r.run = run
+			} else if run != r.run {
+				r.t.Errorf("%s is of %s, which is not what was begun", e.ID, run)
+			}
+		}
+		all = append(all, kind+" "+e.ID)
 	}
 	return all
 }
@@ -119,14 +129,14 @@ func (l *log) events(ctx context.Context, f client.Follow) iter.Seq2[client.Told
 func run(t *testing.T, file string, l *log, r *receiver) error {
 	t.Helper()
 	return Run(t.Context(), l.events, Options{
-		To: "https://receiver", Secret: secret, HTTP: &http.Client{Transport: r}, Source: "/test", Position: Position{file},
+		To: "https://receiver", Secret: secret, HTTP: &http.Client{Transport: r}, Source: "/test", Position: Position{File: file},
 		Say: t.Logf,
 	})
 }
 
 func positionIn(t *testing.T, file string) string {
 	t.Helper()
-	at, err := Position{file}.Load()
+	at, err := Position{File: file}.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,18 +166,20 @@ func TestForward(t *testing.T) {
 					Event: rest.Event{Project: "web", Instance: "i", Version: 7, State: "active"},
 				},
 				{Kind: rest.EventPresented, Gap: rest.EventsGap{ID: "0:8@log"}}, change(9), change(10),
-				{Kind: rest.EventRemoved, ID: "0:11@log"}, {Kind: "of a later version"},
+				{Kind: rest.EventRemoved, ID: "0:11@log", Event: change(10).Event}, {Kind: "of a later version"},
 			}
 		}}
 		began := time.Now()
 		if err := run(t, file, l, r); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"present web/i/7", "changed 0:9@log", "changed 0:10@log", "removed 0:11@log"}
+		want := []string{
+			"begins begins", "present web/i/7", "ends ends", "changed web/i/9", "changed web/i/10", "removed web/i/10/removed",
+		}
 		if got := r.texts(); !slices.Equal(got, want) {
 			t.Errorf("it took %q, want %q", got, want)
 		}
-		if e := r.took[1]; e.Source != "/test" || e.SpecVersion != "1.0" || e.Subject != "i" {
+		if e := r.took[3]; e.Source != "/test" || e.SpecVersion != "1.0" || e.Subject != "i" {
 			t.Errorf("%+v", e)
 		}
 		if r.ids[0] != r.ids[1] || r.ids[0] != r.ids[2] {
@@ -187,7 +199,7 @@ func TestForward(t *testing.T) {
 		if err := run(t, file, next, r); err != nil {
 			t.Fatal(err)
 		}
-		if a := next.asked[0]; a.Present || a.After != "0:11@log" || positionIn(t, file) != "0:20@log" {
+		if a := next.asked[0]; !a.Present || a.After != "0:11@log" || positionIn(t, file) != "0:20@log" {
 			t.Errorf("asked %+v, and is at %q", a, positionIn(t, file))
 		}
 	})
@@ -198,7 +210,7 @@ func TestForwardStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "position")
 		r := &receiver{t: t, answers: func(n int, batch []Event) (int, http.Header) {
-			if slices.ContainsFunc(batch, func(e Event) bool { return e.ID == "0:150@log" }) {
+			if slices.ContainsFunc(batch, func(e Event) bool { return e.ID == "web/i/150" }) {
 				return 500, nil
 			}
 			return 200, nil
@@ -218,7 +230,7 @@ func TestForwardStopped(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- Run(ctx, l.events, Options{
-				Secret: secret, HTTP: &http.Client{Transport: r}, Position: Position{file}, Say: t.Logf,
+				Secret: secret, HTTP: &http.Client{Transport: r}, Position: Position{File: file}, Say: t.Logf,
 			})
 		}()
 		time.Sleep(time.Hour)
@@ -230,55 +242,103 @@ func TestForwardStopped(t *testing.T) {
 		if err := run(t, file, l, r); err != nil {
 			t.Fatal(err)
 		}
-		for i, got := range r.texts() {
-			if want := fmt.Sprintf("changed 0:%d@log", i+1); got != want {
+		for i, got := range r.texts()[1:] {
+			if want := fmt.Sprintf("changed web/i/%d", i+1); got != want {
 				t.Fatalf("place %d: %q, want %q", i, got, want)
 			}
 		}
-		if len(r.took) != 250 {
+		if len(r.took) != 251 {
 			t.Errorf("it took %d", len(r.took))
 		}
 	})
 }
 
-// TestForwardGap: after a gap the present is told, and only behind that it goes on another time.
+// TestForwardGap: after a gap the present is told, also over a lost connection, and only behind that it goes on another
+// time.
 func TestForwardGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "position")
-		if err := (Position{file}).Save("0:3@log", time.Now()); err != nil {
+		if err := (Position{File: file}).Save("0:3@log", time.Now()); err != nil {
 			t.Fatal(err)
+		}
+		still := func(when string) {
+			synctest.Wait() // what was told is posted
+			if at := positionIn(t, file); at != "0:3@log" {
+				t.Errorf("%s it is at %q", when, at)
+			}
+		}
+		present := func(n compute.Version) client.Told {
+			return client.Told{Kind: rest.EventPresent, Event: rest.Event{Project: "web", Instance: "i", Version: n}}
 		}
 		r := &receiver{t: t, answers: well}
-		l := &log{told: func(f client.Follow) []client.Told {
-			gap := client.Told{
-				Kind: rest.EventGap,
-				ID:   "0:90@log",
-				Gap:  rest.EventsGap{ID: "0:90@log", Why: "forgotten"},
+		l := func(_ context.Context, f client.Follow) iter.Seq2[client.Told, error] {
+			return func(yield func(client.Told, error) bool) {
+				if f.After == "" {
+					t.Error("asked without a position")
+				}
+				gap := rest.EventsGap{ID: "0:90@log", Why: "forgotten"}
+				_ = yield(client.Told{Kind: rest.EventGap, Gap: gap}, nil) && yield(present(90), nil)
+				still("behind the gap")
+				f.Lost(errors.New("broken"))
+				f.Reached("0:94@log") // it is behind nothing that was told
+				still("in the present")
+				_ = yield(present(95), nil) &&
+					yield(client.Told{Kind: rest.EventPresented, ID: "0:95@log", Gap: rest.EventsGap{ID: "0:95@log"}}, nil) &&
+					yield(change(96), nil)
+				f.Lost(errors.New("broken"))
+				_ = yield(change(97), nil)
 			}
-			if !f.Present {
-				return []client.Told{gap, change(91)}
-			}
-			f.Reached("0:94@log") // it is behind nothing that was told
-			synctest.Wait()       // the gap was posted
-			if at := positionIn(t, file); at != "0:3@log" {
-				t.Errorf("before the present was told it is at %q", at)
-			}
-			return []client.Told{
-				{Kind: rest.EventPresent, Event: rest.Event{Project: "web", Instance: "i", Version: 90}},
-				{Kind: rest.EventPresented, Gap: rest.EventsGap{ID: "0:95@log"}}, change(96),
-			}
-		}}
-		if err := run(t, file, l, r); err != nil {
+		}
+		err := Run(t.Context(), l, Options{
+			To: "https://receiver", Secret: secret, HTTP: &http.Client{Transport: r}, Position: Position{File: file},
+			Say: t.Logf,
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := r.texts(), []string{"gap 0:90@log", "present web/i/90", "changed 0:96@log"}; !slices.Equal(
-			got,
-			want,
-		) {
+		want := []string{
+			"gap gap/0:90@log", "begins begins", "present web/i/90", "begins begins", "present web/i/95", "ends ends",
+			"changed web/i/96", "changed web/i/97",
+		}
+		if got := r.texts(); !slices.Equal(got, want) {
 			t.Errorf("it took %q, want %q", got, want)
 		}
-		if at := positionIn(t, file); at != "0:96@log" {
+		if at := positionIn(t, file); at != "0:97@log" {
 			t.Errorf("it is at %q", at)
+		}
+	})
+}
+
+// TestForwardReadsThePresent: to its end, however long a receiver takes; of changes it reads some ahead.
+func TestForwardReadsThePresent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{t: t, answers: func(int, []Event) (int, http.Header) { return 503, nil }}
+		read := 0
+		l := func(_ context.Context, f client.Follow) iter.Seq2[client.Told, error] {
+			return func(yield func(client.Told, error) bool) {
+				for range 50_000 {
+					if read++; !yield(client.Told{Kind: rest.EventPresent}, nil) {
+						return
+					}
+				}
+				if !yield(client.Told{Kind: rest.EventPresented, Gap: rest.EventsGap{ID: "0:1@log"}}, nil) {
+					return
+				}
+				for n := range 50_000 {
+					if read++; !yield(change(n+1), nil) {
+						return
+					}
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err := Run(ctx, l, Options{
+			To: "https://receiver", Secret: secret, HTTP: &http.Client{Transport: r},
+			Position: Position{File: filepath.Join(t.TempDir(), "position")}, Say: func(string, ...any) {},
+		})
+		if err != nil || read < 50_000 || read > 50_000+mostWaiting {
+			t.Errorf("it read %d, %v", read, err)
 		}
 	})
 }
@@ -299,8 +359,8 @@ func TestForwardRefused(t *testing.T) {
 			}
 			return 200, nil
 		}}
-		if err := run(t, file, l, r); err != nil || len(r.took) != 64 ||
-			!slices.IsSortedFunc(r.took, func(a, b Event) int {
+		if err := run(t, file, l, r); err != nil || len(r.took) != 65 ||
+			!slices.IsSortedFunc(r.took[1:], func(a, b Event) int {
 				return strings.Compare(fmt.Sprintf("%10s", a.ID), fmt.Sprintf("%10s", b.ID))
 			}) {
 			t.Errorf("%d came, %v: %q", len(r.took), err, r.texts())
@@ -325,7 +385,7 @@ func TestForwardRefused(t *testing.T) {
 			}
 		}
 		err := Run(t.Context(), restarting, Options{
-			Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf,
+			Position: Position{File: file}, HTTP: &http.Client{Transport: r}, Say: t.Logf,
 		})
 		if err != nil || down >= 0 {
 			t.Errorf("a source that restarts: %v, %d", err, down)
@@ -333,7 +393,7 @@ func TestForwardRefused(t *testing.T) {
 		err = Run(
 			t.Context(),
 			failing,
-			Options{Position: Position{file}, HTTP: &http.Client{Transport: r}, Say: t.Logf},
+			Options{Position: Position{File: file}, HTTP: &http.Client{Transport: r}, Say: t.Logf},
 		)
 		if compute.KindOf(err) != compute.KindNotFound {
 			t.Errorf("a source that refuses: %v", err)
@@ -343,7 +403,7 @@ func TestForwardRefused(t *testing.T) {
 
 func TestPositionFile(t *testing.T) {
 	dir := t.TempDir()
-	p := Position{filepath.Join(dir, "position")}
+	p := Position{File: filepath.Join(dir, "position")}
 	if at, err := p.Load(); at != "" || err != nil {
 		t.Errorf("none: %q %v", at, err)
 	}
@@ -358,13 +418,29 @@ func TestPositionFile(t *testing.T) {
 	if err := p.Save("0:1@log", time.Now()); err != nil {
 		t.Error(err)
 	}
+	if _, err := (Position{File: p.File, Of: "another"}).Load(); compute.KindOf(err) != compute.KindInvalid {
+		t.Errorf("of another: %v", err)
+	}
+	if Of("a", "p", client.Follow{}) == Of("a", "p", client.Follow{Host: "h"}) || Of("a", "p", client.Follow{}) == Of("a", "q", client.Follow{}) {
+		t.Error("they are not told apart")
+	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("left are %v, %v", files, err)
 	}
-	if err := (Position{filepath.Join(dir, "none", "position")}).Save("0:1@log", time.Now()); compute.KindOf(
+	if err := (Position{File: filepath.Join(dir, "none", "position")}).Save("0:1@log", time.Now()); compute.KindOf(
 		err,
 	) != compute.KindUnavailable {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// TestForwardToNoFolder: nothing is posted that would be posted again and again, since no position can be kept.
+func TestForwardToNoFolder(t *testing.T) {
+	r := &receiver{t: t, answers: well}
+	l := &log{told: func(client.Follow) []client.Told { return []client.Told{change(1)} }}
+	err := run(t, filepath.Join(t.TempDir(), "none", "position"), l, r)
+	if compute.KindOf(err) != compute.KindUnavailable || r.calls > 0 || len(l.asked) > 0 {
+		t.Errorf("%d posts, %v", r.calls, err)
 	}
 }
 
