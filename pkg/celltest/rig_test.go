@@ -436,7 +436,9 @@ func (w *witness) take(recs []wire.Record, _ bool) {
 			continue
 		}
 		if old := w.now[inst.ID]; !w.foreign && inst.Version != old.Version+1 {
-			w.err = fmt.Errorf("%s: version %d follows %d", inst.ID, inst.Version, old.Version)
+			w.err = fmt.Errorf("%s: version %d (%s at %s, in partition %d at %d) follows %d (%s at %s)", inst.ID,
+				inst.Version, inst.State, inst.ChangedAt.Format(time.StampMilli), rec.Partition, rec.Offset,
+				old.Version, old.State, old.ChangedAt.Format(time.StampMilli))
 		}
 		if inst.State == compute.StateActive && w.now[inst.ID].State != compute.StateActive {
 			w.began = append(w.began, begun{inst.ID, time.Now()})

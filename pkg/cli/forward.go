@@ -39,8 +39,8 @@ changes may be missing, because a node does not have them any more, it says so (
 now. Each receiver needs one forwarder and a position file of its own.`,
 		Example: "  (umask 077; echo whsec_$(head -c 32 /dev/urandom | base64) > hook.secret)\n" +
 			"  berth forward --to https://cmdb.example.com/berth --secret-file hook.secret --position-file cmdb.position\n" +
-			"  berth forward --to https://bills.example.com/in --secret-file hook.secret --position-file bills.position -A \\\n" +
-			"    --state active,deleted,error",
+			"  berth forward -A --state active,deleted --to https://bills.example.com --secret-file hook.secret " +
+			"--position-file bills",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
