@@ -95,9 +95,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (f *forwarder) follow(ctx context.Context, events Source, at string) (next string, err error) {
 	ask := f.Wanted
 	ask.After, ask.Present = at, true // behind a position the present comes only after a gap
-	if at == "" {
-		f.begins(ctx)
-	}
+	anew := at == ""                  // of the present nothing was told yet
 	ask.Reached = func(id string) {
 		if at != "" { // else what there is has not been told yet
 			at = id
@@ -106,13 +104,15 @@ func (f *forwarder) follow(ctx context.Context, events Source, at string) (next 
 	}
 	ask.Lost = func(err error) {
 		f.Say("%v; trying again", err)
-		if at == "" { // the next connection tells the present from its beginning
-			f.begins(ctx)
-		}
+		anew = at == "" // the next connection tells the present from its beginning
 	}
 	for told, err := range events(ctx, ask) {
 		if err != nil {
 			return at, err
+		}
+		if anew && (told.Kind == toldPresent || told.Kind == toldPresented) {
+			anew = false
+			f.begins(ctx)
 		}
 		e := eventOf(f.Source, f.run, told)
 		if (e.Type != "" || e.behind != "") && !f.queue.put(ctx, e, at != "") {
@@ -120,8 +120,7 @@ func (f *forwarder) follow(ctx context.Context, events Source, at string) (next 
 		}
 		switch told.Kind {
 		case toldGap:
-			at = ""
-			f.begins(ctx)
+			at, anew = "", true
 		case toldPresented:
 			at = told.Gap.ID
 		default:
