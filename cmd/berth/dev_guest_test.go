@@ -54,7 +54,9 @@ func TestDevOnQEMU(t *testing.T) {
 		}
 		return all
 	}
-	said("flavor add tiny --vcpus 1 --memory 128MiB --disk 1GiB", "boot --flavor tiny --name web --image linux --wait")
+	said("flavor add tiny --vcpus 1 --memory 128MiB --disk 1GiB",
+		// Machines that others left on this host, and that have its processors, are said then.
+		"boot --flavor tiny --name web --image linux --wait --timeout 3m")
 	if all := guesttest.Below(t, dir); len(all) != 1 {
 		t.Errorf("berth dev has ended, and of its one machine run %+v", all)
 	} else if args := strings.Join(all[0].Args, " "); !strings.Contains(args, " user,id=net,restrict=on ") {

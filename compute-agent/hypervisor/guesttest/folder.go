@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
@@ -22,7 +23,14 @@ func Folder(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, p := range Below(t, dir) {
+		all, err := below(dir)
+		for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); all, err = below(dir) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err != nil { // what is left takes room from all that comes after it
+			t.Errorf("whether machines are left in %s cannot be seen: %v", dir, err)
+		}
+		for _, p := range all {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		_ = os.RemoveAll(dir)
@@ -33,16 +41,24 @@ func Folder(t testing.TB) string {
 // Below are the QEMUs on this host with a file below a folder, known to a driver or not; dead ones are left out.
 func Below(t testing.TB, dir string) (found []host.Process) {
 	t.Helper()
-	all, err := host.This().Processes()
+	found, err := below(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return found
+}
+
+func below(dir string) (found []host.Process, err error) {
+	all, err := host.This().Processes()
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range all {
 		if strings.Contains(strings.Join(p.Args, " "), dir+"/") {
 			found = append(found, p)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // Left is what a folder holds of machines: all besides the mark that says whose it is, and copies of images that no
