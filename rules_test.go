@@ -139,7 +139,7 @@ var arrows = map[string][]string{
 		"pkg/publishkey", "pkg/sealed", "pkg/events",
 		"pkg/secretfile", "pkg/clienttls", "pkg/loopback", "pkg/tracing",
 	},
-	"pkg/forward":          {"pkg/client", "pkg/compute"},
+	"pkg/forward":          {"pkg/client", "pkg/compute", "pkg/service"},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/forward", "pkg/service", "pkg/signin", "pkg/secretfile", "pkg/loopback", "pkg/terminal"},
 	"pkg/signin":           {"pkg/compute", "pkg/clienttls"},
 	"pkg/lab/bench":        {"*"},

@@ -203,8 +203,8 @@ func (l *loop) word(c compute.Command) bool {
 }
 
 // desire takes what an operator wants of the host. The later wish in the stream counts: the versions are of the clocks
-// of API nodes, which may be wrong. Beacons say a version that is never lower than that of the wish, so that whoever
-// asked sees that it was read, if the wish before it had a lower one.
+// of API nodes, which may be wrong. Beacons say a version that is never lower than that of the wish, so that
+// it can be seen to be read, if the wish before it had a lower one.
 func (l *loop) desire(d compute.HostDesired) {
 	d.Version = max(d.Version, l.host.Desired.Version+1)
 	l.log.Info(

@@ -385,7 +385,7 @@ func TestEventsOfACompactedLog(t *testing.T) {
 		n := newNode(t)
 		n.Instances(l.recs, true)
 		n.hear(n.serve(), "", fmt.Sprintf("%d:10", at)).hears("gap another-log")
-		// Whoever is cut off before the gap goes on with the id that it had, and is told of the gap then.
+		// A listener that is cut off before the gap goes on with the id that it had, and is told of the gap then.
 		h := n.hear(n.serve(), "present=true", fmt.Sprintf("%d:10", at))
 		if h.last != "" {
 			t.Errorf("before the gap it is told the id %q", h.last)

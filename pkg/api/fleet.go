@@ -197,9 +197,9 @@ func (s *Server) host(name compute.HostID) (lastBeacon, error) {
 // wishes better: when each node hears a beacon differs by less.
 const maxClockError = 10 * time.Second
 
-// desiredTime is the time that orders what operators want of a host, for agents of versions that go by it: this node's, or, where
-// that is wrong, the time of the host's beacons, which all nodes read in one log. A host
-// that is silent has none that is recent enough.
+// desiredTime is the time that orders what operators want of a host, for agents of versions that go by it: this node's,
+// or, where that is wrong, the time of the host's beacons, which all nodes read in one log. A host that is silent has
+// none that is recent enough.
 func (s *Server) desiredTime(h lastBeacon, now time.Time) time.Time {
 	ago := time.Since(h.at)
 	if h.beacon.At.IsZero() || ago >= compute.SilentAfter {

@@ -24,7 +24,8 @@ func newDelete(s *settings) *cobra.Command {
 		Long: `Delete instances. Each is named by its whole name or its whole id; with --prefix
 the beginning of either will do. What may mean several deletes none of them: the
 candidates are listed. With --label all of the project that have such labels are
-meant, and how many that are is asked before. Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
+meant, and how many that are is asked before. Returns once the requests cannot be
+lost; with --wait, once the machines are gone.`,
 		Args: chosen.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()

@@ -19,14 +19,6 @@ import (
 	"github.com/berth-project/berth/pkg/terminal"
 )
 
-// The kinds of what a follower hears that are told apart here.
-const (
-	kindPresent   = "present"
-	kindPresented = "presented"
-	kindRemoved   = "removed"
-	kindGap       = "gap"
-)
-
 func newEvents(s *settings) *cobra.Command {
 	var f client.Follow
 	var follow bool
@@ -226,9 +218,9 @@ func (l *eventLines) told(t client.Told) error {
 		return PrintData(l.w, FormatYAML, eventLineOf(t))
 	}
 	switch {
-	case t.Kind == kindPresented:
+	case t.Kind == client.ToldPresented:
 		return nil
-	case t.Kind == kindGap:
+	case t.Kind == client.ToldGap:
 		_, err := fmt.Fprintf(l.notes, "berth: a gap: %s; it goes on at %s\n", printable(t.Gap.Message), printable(t.Gap.ID))
 		return err
 	case l.format == formatName:
@@ -275,7 +267,7 @@ func (l *eventLines) lost(err error) {
 
 // eventLineOf is what is told, as data.
 func eventLineOf(t client.Told) any {
-	if t.Kind == kindGap || t.Kind == kindPresented {
+	if t.Kind == client.ToldGap || t.Kind == client.ToldPresented {
 		return struct {
 			Kind string `json:"kind"`
 			client.EventsGap
@@ -306,9 +298,9 @@ func happened(t client.Told) string {
 		}
 	}
 	switch {
-	case t.Kind == kindRemoved:
+	case t.Kind == client.ToldRemoved:
 		return "its record is gone, long after it ended"
-	case t.Kind == kindPresent:
+	case t.Kind == client.ToldPresent:
 	case e.State != e.StateBefore:
 		add(moved(e))
 	}
@@ -340,7 +332,7 @@ func happened(t client.Told) string {
 	} else if r != nil {
 		add(r.Message)
 	}
-	if len(parts) == 0 && t.Kind != kindPresent {
+	if len(parts) == 0 && t.Kind != client.ToldPresent {
 		add("its record changed")
 	}
 	return strings.Join(parts, "; ")

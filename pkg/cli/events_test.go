@@ -48,7 +48,7 @@ func TestWhatHappened(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := happened(client.Told{Kind: kindPresent, Event: client.Event{State: "active"}}); got != "" {
+	if got := happened(client.Told{Kind: client.ToldPresent, Event: client.Event{State: "active"}}); got != "" {
 		t.Errorf("%q of what is present", got)
 	}
 }

@@ -113,5 +113,5 @@ func checkReceiver(address string) error {
 	return nil
 }
 
-// noRedirect leaves a receiver's redirection to whoever has set the address: what is signed goes nowhere else.
+// noRedirect has a redirection count as a refusal: what is signed goes to no address but the one that was given.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

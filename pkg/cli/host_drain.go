@@ -115,8 +115,8 @@ type emptying struct {
 	off   time.Time // since when it looks called off; zero: it does not
 }
 
-// calledOff is how long a drain has to look called off before it counts as that: a host that has not read it yet may have
-// obeyed a wish with a higher version before (decision 0058).
+// calledOff is how long a drain has to look called off before it counts as that: a host that has not read it yet may
+// have obeyed a wish with a higher version before (decision 0058).
 const calledOff = 3 * time.Second
 
 // look says whether the host is empty, and ends the wait in vain once it can no

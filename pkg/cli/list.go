@@ -130,7 +130,7 @@ func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter
 		switch {
 		case f.Name != "" && t.Event.Name != f.Name && t.Event.NameBefore != f.Name && t.Event.Instance != "":
 			return nil
-		case t.Kind == kindPresent:
+		case t.Kind == client.ToldPresent:
 			present = append(present, t)
 			return nil
 		}

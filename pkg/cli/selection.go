@@ -70,7 +70,7 @@ func (s *selection) ask(cmd *cobra.Command, c *client.Client, verb string, found
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "To %s: %s.\nGo on? [y/N] ", verb, what)
 	said := make(chan string, 1)
-	go func() { // reading does not end with the command: whoever types may leave it so
+	go func() { // reading does not end with the command, but with the process
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of input is no yes
 		said <- strings.TrimSpace(line)
 	}()

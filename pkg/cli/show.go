@@ -48,11 +48,11 @@ func watchInstance(cmd *cobra.Command, c *client.Client, out Format, i client.In
 	shown := i.Version
 	err := followEvents(cmd.Context(), c, ask, func(t client.Told) error {
 		switch {
-		case t.Kind == kindGap:
+		case t.Kind == client.ToldGap:
 			return lines.told(t)
-		case t.Kind == kindPresented && i.State.Compute().Ended():
+		case t.Kind == client.ToldPresented && i.State.Compute().Ended():
 			return errEnded
-		case t.Kind == kindPresented, t.Event.Version <= shown && t.Kind != kindRemoved:
+		case t.Kind == client.ToldPresented, t.Event.Version <= shown && t.Kind != client.ToldRemoved:
 			return nil
 		}
 		shown, i.State = t.Event.Version, t.Event.State

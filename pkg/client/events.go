@@ -39,9 +39,18 @@ type Follow struct {
 	Reached func(id string)
 }
 
+// The kinds of what is told.
+const (
+	ToldChange    = rest.EventChange
+	ToldRemoved   = rest.EventRemoved
+	ToldPresent   = rest.EventPresent
+	ToldPresented = rest.EventPresented
+	ToldGap       = rest.EventGap
+)
+
 // Told is one thing that a follower hears.
 type Told struct {
-	Kind  string    // rest.EventChange, EventRemoved, EventPresent, EventPresented or EventGap
+	Kind  string    // ToldChange, ToldRemoved, ToldPresent, ToldPresented or ToldGap
 	Event Event     // of the first three
 	Gap   EventsGap // of EventGap
 	ID    string    // goes on behind it, as Follow.After
@@ -169,7 +178,7 @@ func (e *following) read(op string, body io.Reader, silent *time.Timer) error {
 		if err != nil {
 			return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "the connection is lost", Cause: err}
 		}
-		silent.Stop() // who is told may take long
+		silent.Stop() // what is told may take its caller long
 		e.met = true
 		if b.Retry > 0 {
 			e.least = b.Retry

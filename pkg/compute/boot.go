@@ -130,10 +130,9 @@ func (b Boot) Check() error {
 			return err
 		}
 	}
-	for _, part := range b.sizes() {
-		if err := part.check(); err != nil {
-			return err
-		}
+	sizes := b.sizes()
+	if err := checkSizes(sizes[:]...); err != nil {
+		return err
 	}
 	if err := checkSSHKeys(b.SSHKeys); err != nil {
 		return err

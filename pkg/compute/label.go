@@ -24,19 +24,11 @@ const (
 
 // CheckHostLabels refuses more than a beacon should carry.
 func CheckHostLabels(labels map[string]string) error {
-	return checkLabels("labels", labels, MaxHostLabels, MaxHostLabelsSize)
-}
-
-func checkLabels(field string, labels map[string]string, most, bytes int64) error {
 	if _, nameless := labels[""]; nameless {
-		return errNameless(field)
+		return errNameless("labels")
 	}
-	for _, part := range labelSizes(field, labels, most, bytes) {
-		if err := part.check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	sizes := labelSizes("labels", labels, MaxHostLabels, MaxHostLabelsSize)
+	return checkSizes(sizes[:]...)
 }
 
 func errNameless(field string) error { return Invalid(field, "=", "give each a name") }
@@ -69,10 +61,6 @@ func (c Change) Check() error {
 			return Invalid("metadata", name, "set it or remove it, not both")
 		}
 	}
-	removed := size{Limit{"metadata", "removed entries", MaxMetadata}, len(c.Remove)}
-	if err := removed.check(); err != nil {
-		return err
-	}
 	gone := 0
 	for _, name := range c.Remove {
 		gone += len(name)
@@ -81,12 +69,9 @@ func (c Change) Check() error {
 	if c.Name != nil {
 		b.Name = *c.Name
 	}
-	for _, part := range append(b.changeable(), size{Limit{"metadata", "bytes", MaxMetadataSize}, gone}) {
-		if err := part.check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return checkSizes(append(b.changeable(),
+		size{Limit{"metadata", "removed entries", MaxMetadata}, len(c.Remove)},
+		size{Limit{"metadata", "bytes", MaxMetadataSize}, gone})...)
 }
 
 // Fingerprint tells what Change may change apart, of requests that are otherwise the same.
@@ -109,8 +94,8 @@ func (b Boot) Fingerprint() Fingerprint {
 
 // changeable are the sizes of what a Change may change.
 func (b Boot) changeable() []size {
-	all := labelSizes("metadata", b.Metadata, MaxMetadata, MaxMetadataSize)
-	return append(all[:], size{Limit{"name", "bytes", MaxNameLength}, len(b.Name)})
+	metadata := labelSizes("metadata", b.Metadata, MaxMetadata, MaxMetadataSize)
+	return append(metadata[:], size{Limit{"name", "bytes", MaxNameLength}, len(b.Name)})
 }
 
 // Apply is the boot as it is after the change, or why there is no such boot: together it may be too much. What it is
@@ -133,12 +118,7 @@ func (c Change) Apply(b Boot) (Boot, error) {
 		}
 		b.Metadata = now
 	}
-	for _, part := range b.changeable() {
-		if err := part.check(); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
+	return b, checkSizes(b.changeable()...)
 }
 
 // requirement is one of those of a Selector.

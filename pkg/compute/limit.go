@@ -28,6 +28,16 @@ func (s size) check() error {
 	return Invalid(s.Field, fmt.Sprintf("%d %s", s.got, s.Unit), fmt.Sprintf("give at most %d %s", s.Most, s.Unit))
 }
 
+// checkSizes refuses what has too much of something.
+func checkSizes(parts ...size) error {
+	for _, part := range parts {
+		if err := part.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sizes are of all parts of a boot whose size is bounded: Check looks at them, and BootLimits tells them.
 func (b Boot) sizes() [11]size {
 	keys := 0

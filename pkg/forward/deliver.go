@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // How batches are posted.
@@ -114,7 +115,7 @@ func (e *endpoint) deliver(ctx context.Context, batch []Event) error {
 		}
 		troubled = true
 		e.say("%s does not take %s: %v; trying again in %s", e.name, what, err, next.Round(time.Second))
-		if !wait(ctx, next) {
+		if !service.Sleep(ctx, next) {
 			return ctx.Err()
 		}
 	}
@@ -164,7 +165,7 @@ func idOf(batch []Event) string {
 	return "msg_" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// sign says who posts a batch, and when: HMAC-SHA256 over id, time and body.
+// sign proves from which forwarder a batch is, and when it was posted: HMAC-SHA256 over id, time and body.
 func sign(h http.Header, secret []byte, id string, at time.Time, body []byte) {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

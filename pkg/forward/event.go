@@ -19,15 +19,6 @@ const (
 	TypeGap     = "berth.gap"              // changes may be missing: the present comes next
 )
 
-// The kinds of what is told.
-const (
-	toldChange    = "change"
-	toldPresent   = "present"
-	toldPresented = "presented"
-	toldRemoved   = "removed"
-	toldGap       = "gap"
-)
-
 // ContentType is that of a batch.
 const ContentType = "application/cloudevents-batch+json; charset=utf-8"
 
@@ -51,16 +42,16 @@ func eventOf(source, run string, t client.Told) Event {
 	e := Event{SpecVersion: "1.0", Source: source, behind: t.ID}
 	version := fmt.Sprintf("%s/%s/%d", t.Event.Project, t.Event.Instance, t.Event.Version)
 	switch t.Kind {
-	case toldChange:
+	case client.ToldChange:
 		e.Type, e.ID = TypeChanged, version
-	case toldRemoved:
+	case client.ToldRemoved:
 		e.Type, e.ID = TypeRemoved, version+"/removed"
-	case toldPresent:
+	case client.ToldPresent:
 		e.Type, e.ID = TypePresent, run+"/"+version
-	case toldPresented:
+	case client.ToldPresented:
 		e.Type, e.ID, e.behind = TypeEnds, run+"/ends", t.Gap.ID
 		return e
-	case toldGap:
+	case client.ToldGap:
 		e.Type, e.ID, e.Data, e.ContentType = TypeGap, "gap/"+t.Gap.ID, t.Gap, "application/json"
 		e.behind = "" // behind a gap all is told anew first
 		return e

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // Source tells what changes, as client.Client's Events does.
@@ -75,19 +76,10 @@ func (f *forwarder) read(ctx context.Context, events Source, at string) error {
 			return ctx.Err()
 		}
 		f.Say("%v; trying again", err)
-		if !wait(ctx, apart) {
+		if !service.Sleep(ctx, apart) {
 			return ctx.Err()
 		}
 		at = next
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -110,7 +102,7 @@ func (f *forwarder) follow(ctx context.Context, events Source, at string) (next 
 		if err != nil {
 			return at, err
 		}
-		if anew && (told.Kind == toldPresent || told.Kind == toldPresented) {
+		if anew && (told.Kind == client.ToldPresent || told.Kind == client.ToldPresented) {
 			anew = false
 			f.begins(ctx)
 		}
@@ -119,9 +111,9 @@ func (f *forwarder) follow(ctx context.Context, events Source, at string) (next 
 			return at, ctx.Err()
 		}
 		switch told.Kind {
-		case toldGap:
+		case client.ToldGap:
 			at, anew = "", true
-		case toldPresented:
+		case client.ToldPresented:
 			at = told.Gap.ID
 		default:
 			at = cmp.Or(told.ID, at)
@@ -154,7 +146,7 @@ func (f *forwarder) post(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			if f.Say("%v; trying again in %s", err, apart); !wait(ctx, apart) {
+			if f.Say("%v; trying again in %s", err, apart); !service.Sleep(ctx, apart) {
 				return ctx.Err()
 			}
 		}

@@ -233,7 +233,8 @@ func checkLog(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// relabelled says whether a record differs from the one before by a change of its labels, which may come in every state but one.
+// relabelled says whether a record differs from the one before by a change of its labels, which may come in every state
+// but one.
 func relabelled(old, i compute.Instance) bool {
 	return old.State == i.State && old.Attempt == i.Attempt && i.State != compute.StateDeleted &&
 		!maps.Equal(old.Boot.Metadata, i.Boot.Metadata)
