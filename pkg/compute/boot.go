@@ -3,6 +3,7 @@
 package compute
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,22 @@ const (
 // else. It is a string, and no slice, since an instance has no room for more (TestMillion of package conductor).
 type Sealed string
 
+// UserData is what a machine is handed for its first start, in bytes that need not be text. It is a string for the
+// reason that Sealed is one.
+type UserData string
+
+// MarshalText is base64, as of a slice of bytes in JSON.
+func (u UserData) MarshalText() ([]byte, error) {
+	return base64.StdEncoding.AppendEncode(nil, []byte(u)), nil
+}
+
+// UnmarshalText reads base64.
+func (u *UserData) UnmarshalText(text []byte) error {
+	data, err := base64.StdEncoding.AppendDecode(nil, text)
+	*u = UserData(data)
+	return err
+}
+
 // Boot is what somebody asks for: one machine.
 type Boot struct {
 	Name         string // shown to people; need not be unique
@@ -39,14 +56,15 @@ type Boot struct {
 	With         Choices // one value for each axis the request cares about
 	Image        string  // how the hypervisor finds it; empty: the driver's default
 	Metadata     map[string]string
-	UserData     []byte
+	UserData     UserData
 	Sealed       Sealed   // its user data, where it is sealed; UserData is empty then
 	SSHKeys      []string // users who may log in: lines as in authorized_keys
 	Attempts     Attempt  // most tries to build it; 0: DefaultAttempts
 	OnNoCapacity NoCapacity
-	Deadline     time.Duration // how long it may wait unclaimed; 0: DefaultDeadline
-	Host         HostID        // build it there and nowhere else; empty: anywhere
-	Avoid        []HostID      // never build it there
+	Deadline     time.Duration   // how long it may wait unclaimed; 0: DefaultDeadline
+	Host         HostID          // build it there and nowhere else; empty: anywhere
+	Avoid        []HostID        // never build it there
+	Rules        *PlacementRules // nil: none
 }
 
 // NoCapacityAfter is how long a request that does not want to wait does so.
@@ -94,7 +112,7 @@ func ParseNoCapacity(s string) (NoCapacity, error) {
 }
 
 // DropUserData forgets it, sealed or not: nobody will need it again.
-func (b *Boot) DropUserData() { b.UserData, b.Sealed = nil, "" }
+func (b *Boot) DropUserData() { b.UserData, b.Sealed = "", "" }
 
 // WithDefaults fills in what the request left open.
 func (b Boot) WithDefaults() Boot {
@@ -127,6 +145,11 @@ func (b Boot) Check() error {
 	}
 	for _, h := range b.Avoid {
 		if err := h.Check(); err != nil {
+			return err
+		}
+	}
+	if b.Rules != nil {
+		if err := b.Rules.Group.Check(); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ func TestCheckShowsNoUserData(t *testing.T) {
 	const planted = "PLANTED"
 	long := strings.Repeat(planted, MaxUserData/len(planted)+1)
 	for name, spoil := range map[string]func(*Boot){
-		"too much":        func(b *Boot) { b.UserData = []byte(long) },
-		"too much sealed": func(b *Boot) { b.UserData, b.Sealed = nil, Sealed(long+long) },
+		"too much":        func(b *Boot) { b.UserData = UserData(long) },
+		"too much sealed": func(b *Boot) { b.UserData, b.Sealed = "", Sealed(long+long) },
 		"twice":           func(b *Boot) { b.Sealed = planted },
 		"no flavor":       func(b *Boot) { b.Flavor = "" },
 		"a long name":     func(b *Boot) { b.Name = strings.Repeat("n", MaxNameLength+1) },
@@ -29,7 +29,7 @@ func TestCheckShowsNoUserData(t *testing.T) {
 		"avoided":         func(b *Boot) { b.Avoid = []HostID{"Not A Host"} },
 		"metadata":        func(b *Boot) { b.Metadata = map[string]string{"k": strings.Repeat("v", MaxMetadataSize)} },
 	} {
-		b := Boot{Flavor: "f", UserData: []byte(planted)}
+		b := Boot{Flavor: "f", UserData: planted}
 		spoil(&b)
 		switch err := b.Check(); {
 		case err == nil:

@@ -25,4 +25,19 @@ type Build struct {
 	Deadline  time.Time // unclaimed after this, it is void
 	At        time.Time // when it was published
 	Trace     Trace
+	// WaitUntil is until when pinned work waits on its host for room; zero: it waits for what only needs a moment.
+	WaitUntil time.Time
+	Group     *BuildGroup // nil: it is in no group over hosts that keeps its members apart
 }
+
+// BuildGroup is what a host must know of a group to leave a member to others before it prepares anything.
+type BuildGroup struct {
+	Name GroupName
+	Most uint32 // as many members as one host may have
+	// Until is up to when a host with as many leaves the work to others; zero: for ever.
+	Until time.Time
+	Full  []HostID // hosts that had as many when this was published; at most MaxFullHosts of them
+}
+
+// MaxFullHosts bounds how many hosts a build names as full. A host knows its own members besides.
+const MaxFullHosts = 1000

@@ -39,6 +39,16 @@ func FuzzNames(f *testing.F) {
 		if n, err := ParseNoCapacity(s); err == nil && s != "" && n.String() != s {
 			t.Errorf("%q is %s", s, n)
 		}
+		if p, err := ParseGroupPolicy(s); err == nil && p.String() != s {
+			t.Errorf("group policy %q is %s", s, p)
+		}
+		var data, again UserData
+		if err := data.UnmarshalText([]byte(s)); err == nil {
+			text, _ := data.MarshalText()
+			if err := again.UnmarshalText(text); err != nil || again != data {
+				t.Errorf("user data %q is %q, and then %q: %v", s, data, again, err)
+			}
+		}
 		if w, err := ParseWeigher(s); err == nil && w.String() != s {
 			t.Errorf("weigher %q is %s", s, w)
 		}

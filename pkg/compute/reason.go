@@ -21,7 +21,8 @@ const (
 	NeverFits             ReasonCode = "NeverFits"             // no host is big enough even when empty
 	NoEligibleHost        ReasonCode = "NoEligibleHost"        // Hosts counts why
 	WaitingForCapacity    ReasonCode = "WaitingForCapacity"    // Position, Depth, Oldest
-	GroupRule             ReasonCode = "GroupRule"             // Detail names the group
+	GroupRule             ReasonCode = "GroupRule"             // Detail names the group and says what it holds up
+	NoSuchGroup           ReasonCode = "NoSuchGroup"           // Detail names it
 	PinnedHostUnavailable ReasonCode = "PinnedHostUnavailable" // Host, Detail
 	BuildFailed           ReasonCode = "BuildFailed"           // Host, Attempt, Class
 	AttemptsExhausted     ReasonCode = "AttemptsExhausted"     // the instance's Failures tell each

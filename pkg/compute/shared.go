@@ -15,6 +15,7 @@ import (
 type Shared struct {
 	words  map[string]string
 	queues map[QueueName]*Instance
+	rules  map[PlacementRules]*PlacementRules
 }
 
 // mostShared bounds what is kept of names that only a few had.
@@ -26,6 +27,7 @@ func (s *Shared) Instance(inst *Instance) {
 	inst.Project = word(s, inst.Project)
 	inst.Host, inst.Boot.Host = word(s, inst.Host), word(s, inst.Boot.Host)
 	inst.Boot.Image, inst.Journal = word(s, inst.Boot.Image), word(s, inst.Journal)
+	s.shareRules(inst)
 	if inst.Queue == "" {
 		return
 	}
@@ -49,6 +51,21 @@ func (s *Shared) learn(inst *Instance) {
 		Queue: inst.Queue, Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden,
 		Boot: Boot{Flavor: inst.Boot.Flavor, With: inst.Boot.With},
 	}
+}
+
+// shareRules has all members of a group point to the same rules.
+func (s *Shared) shareRules(inst *Instance) {
+	if inst.Boot.Rules == nil {
+		return
+	}
+	if like := s.rules[*inst.Boot.Rules]; like != nil {
+		inst.Boot.Rules = like
+		return
+	}
+	if s.rules == nil || len(s.rules) >= mostShared {
+		s.rules = map[PlacementRules]*PlacementRules{}
+	}
+	s.rules[*inst.Boot.Rules] = inst.Boot.Rules
 }
 
 func sameNeeds(a, b *Instance) bool {

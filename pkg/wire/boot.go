@@ -17,7 +17,7 @@ func bootTo(b *compute.Boot) *pb.Boot {
 		With:         textMap(b.With),
 		Image:        text(b.Image),
 		Metadata:     textMap(b.Metadata),
-		UserData:     b.UserData,
+		UserData:     bytesOrNil([]byte(b.UserData)),
 		SshKeys:      texts(b.SSHKeys),
 		Attempts:     uint32(b.Attempts),
 		Deadline:     span(b.Deadline),
@@ -26,6 +26,7 @@ func bootTo(b *compute.Boot) *pb.Boot {
 		Avoid:        texts(b.Avoid),
 
 		SealedUserData: bytesOrNil([]byte(b.Sealed)),
+		Group:          text(b.Group()),
 	}
 }
 
@@ -36,7 +37,7 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 		With:         wordMap[compute.AxisName, compute.AxisValue](m.GetWith()),
 		Image:        m.GetImage(),
 		Metadata:     wordMap[string, string](m.GetMetadata()),
-		UserData:     bytesOrNil(m.GetUserData()),
+		UserData:     compute.UserData(m.GetUserData()),
 		SSHKeys:      words[string](m.GetSshKeys()),
 		Attempts:     compute.Attempt(m.GetAttempts()),
 		Deadline:     r.duration("boot.deadline", m.GetDeadline()),
@@ -44,5 +45,6 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 		Host:         compute.HostID(m.GetHost()),
 		Avoid:        words[compute.HostID](m.GetAvoid()),
 		Sealed:       r.sealed(m.GetSealedUserData()),
+		Rules:        compute.InGroup(needsSchema(r, "group", schemaGroups, compute.GroupName(m.GetGroup()))),
 	}
 }

@@ -68,7 +68,7 @@ func TestRejectedIsCut(t *testing.T) {
 func TestLargestInstance(t *testing.T) {
 	const batch = 1 << 20
 	q := sampleRequest(compute.OpBoot)
-	q.Boot.UserData, q.Boot.Sealed = nil, compute.Sealed(make([]byte, compute.MaxSealed))
+	q.Boot.UserData, q.Boot.Sealed = "", compute.Sealed(make([]byte, compute.MaxSealed))
 	q.Boot.Metadata = map[string]string{"k": strings.Repeat("m", compute.MaxMetadataSize-1)}
 	q.Boot.Avoid = nil
 	for range compute.MaxAvoid {

@@ -9,7 +9,7 @@ import (
 
 // EncodeBuild makes the record of a queue; its key is the instance id.
 func EncodeBuild(b compute.Build) Record {
-	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed)
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed).withGroup(b.Group != nil)
 }
 
 // DecodeBuild reads a record of a queue.
@@ -40,6 +40,8 @@ func buildTo(b *compute.Build) *pb.Build {
 		At:        stamp(b.At),
 
 		SealedUserData: bytesOrNil([]byte(b.Sealed)),
+		WaitUntil:      stamp(b.WaitUntil),
+		Group:          buildGroupTo(b.Group),
 	}
 }
 
@@ -62,6 +64,33 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		Deadline:  r.time("deadline", m.GetDeadline()),
 		At:        r.time("at", m.GetAt()),
 		Sealed:    r.sealed(m.GetSealedUserData()),
+		WaitUntil: r.time("wait_until", m.GetWaitUntil()),
+		Group:     buildGroupFrom(r, m.GetGroup()),
 		Trace:     r.trace(),
 	}
+}
+
+func buildGroupTo(g *compute.BuildGroup) *pb.BuildGroup {
+	if g == nil {
+		return nil
+	}
+	return &pb.BuildGroup{Name: text(g.Name), Most: g.Most, Until: stamp(g.Until), Full: texts(g.Full)}
+}
+
+func buildGroupFrom(r *reader, m *pb.BuildGroup) *compute.BuildGroup {
+	if m == nil {
+		return nil
+	}
+	g := &compute.BuildGroup{
+		Name:  needsSchema(r, "group", schemaGroups, compute.GroupName(m.GetName())),
+		Most:  m.GetMost(),
+		Until: r.time("group.until", m.GetUntil()),
+		Full:  words[compute.HostID](m.GetFull()),
+	}
+	r.check(g.Name.Check())
+	r.atMost("group.full", len(g.Full), compute.MaxFullHosts)
+	if g.Most < 1 {
+		r.refuse(compute.Invalid("group.most", "0", "give how many members one host may have"))
+	}
+	return g
 }

@@ -10,17 +10,19 @@ import (
 )
 
 // CatalogEntry is what one record of the catalog says. Exactly one of
-// FlavorName, Axis and Project is set, from the key; unless it is Removed, so is
-// the word that belongs to it.
+// FlavorName, Axis and Project is set, from the key, and GroupName with Project if it
+// is about a group; unless it is Removed, so is the word that belongs to it.
 type CatalogEntry struct {
 	FlavorName compute.FlavorName
 	Axis       compute.AxisName
 	Project    compute.Project
+	GroupName  compute.GroupName
 
 	Removed    bool
 	Flavor     *compute.Flavor
 	Capability *compute.Capability
 	Quota      *compute.Quota
+	Group      *compute.Group
 }
 
 // EncodeFlavor makes the record of a flavor; its key is KeyFlavor.
@@ -55,6 +57,17 @@ func EncodeQuota(q compute.Quota) Record {
 	}, "")
 }
 
+// EncodeGroup makes the record of a group; its key is KeyGroup.
+func EncodeGroup(g compute.Group) Record {
+	return seal(KeyGroup(g.Project, g.Name), &pb.Group{
+		Project: text(g.Project),
+		Name:    text(g.Name),
+		Policy:  groupPolicies.out(g.Policy),
+		Most:    g.Most,
+		Over:    text(g.Over),
+	}, "")
+}
+
 // DecodeCatalog reads a record of the catalog: the key says what it is, and a
 // tombstone that it was removed.
 func DecodeCatalog(rec Record) (CatalogEntry, error) {
@@ -71,10 +84,14 @@ func DecodeCatalog(rec Record) (CatalogEntry, error) {
 		entry.Axis = compute.AxisName(name)
 	case kind+"/" == quotaPrefix:
 		entry.Project = compute.Project(name)
+	case kind+"/" == groupPrefix:
+		if project, group, ok := strings.Cut(name, "/"); ok && project != "" && group != "" {
+			entry.Project, entry.GroupName = compute.Project(project), compute.GroupName(group)
+		}
 	}
 	if entry == (CatalogEntry{}) {
 		return CatalogEntry{}, refused("catalog",
-			compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name"))
+			compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name, or group/, a project, a slash and a name"))
 	}
 	if rec.Value == nil {
 		entry.Removed = true
@@ -86,6 +103,8 @@ func DecodeCatalog(rec Record) (CatalogEntry, error) {
 		entry.Flavor, err = decode(kind, rec, &pb.Flavor{}, flavorFrom)
 	case entry.Axis != "":
 		entry.Capability, err = decode(kind, rec, &pb.Capability{}, capabilityFrom)
+	case entry.GroupName != "":
+		entry.Group, err = decode(kind, rec, &pb.Group{}, groupFrom)
 	default:
 		entry.Quota, err = decode(kind, rec, &pb.Quota{}, quotaFrom)
 	}
@@ -130,4 +149,17 @@ func quotaFrom(r *reader, m *pb.Quota) *compute.Quota {
 	r.quota(*q)
 	r.key(KeyQuota(q.Project))
 	return q
+}
+
+func groupFrom(r *reader, m *pb.Group) *compute.Group {
+	g := &compute.Group{
+		Project: compute.Project(m.GetProject()),
+		Name:    compute.GroupName(m.GetName()),
+		Policy:  groupPolicies.in(r, "policy", m.GetPolicy()),
+		Most:    m.GetMost(),
+		Over:    compute.AxisName(m.GetOver()),
+	}
+	r.check(g.Check())
+	r.key(KeyGroup(g.Project, g.Name))
+	return g
 }

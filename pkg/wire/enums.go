@@ -51,6 +51,13 @@ var noCapacities = table[compute.NoCapacity, pb.NoCapacity]{
 	{compute.FailAtOnce, pb.NoCapacity_NO_CAPACITY_FAIL},
 }
 
+var groupPolicies = table[compute.GroupPolicy, pb.GroupPolicy]{
+	{compute.AntiAffinity, pb.GroupPolicy_GROUP_POLICY_ANTI_AFFINITY},
+	{compute.Affinity, pb.GroupPolicy_GROUP_POLICY_AFFINITY},
+	{compute.SoftAntiAffinity, pb.GroupPolicy_GROUP_POLICY_SOFT_ANTI_AFFINITY},
+	{compute.SoftAffinity, pb.GroupPolicy_GROUP_POLICY_SOFT_AFFINITY},
+}
+
 var failureClasses = table[compute.FailureClass, pb.FailureClass]{
 	{compute.FailureUnknown, pb.FailureClass_FAILURE_CLASS_UNSPECIFIED},
 	{compute.FailureHost, pb.FailureClass_FAILURE_CLASS_HOST},

@@ -81,6 +81,10 @@ func encodeCatalog(e CatalogEntry) Record {
 		return EncodeCapability(*e.Capability)
 	case e.Quota != nil:
 		return EncodeQuota(*e.Quota)
+	case e.Group != nil:
+		return EncodeGroup(*e.Group)
+	case e.GroupName != "":
+		return Tombstone(KeyGroup(e.Project, e.GroupName))
 	case e.FlavorName != "":
 		return Tombstone(KeyFlavor(e.FlavorName))
 	case e.Axis != "":

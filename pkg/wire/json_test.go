@@ -52,7 +52,7 @@ func TestDocumentedBoot(t *testing.T) {
 		Project: "web-shop", Instance: sampleInstance, Op: compute.OpBoot,
 		Boot: &compute.Boot{
 			Name: "web-1", Flavor: "m1.small", With: compute.Choices{"gpu": "a100", "disk": "ssd"}, Image: "debian-13",
-			Metadata: map[string]string{"role": "web"}, UserData: []byte("#cloud-config\n"), Attempts: 3,
+			Metadata: map[string]string{"role": "web"}, UserData: "#cloud-config\n", Attempts: 3,
 			Deadline: 10 * time.Minute, OnNoCapacity: compute.FailAtOnce, Avoid: []compute.HostID{"host-17"},
 		},
 	}

@@ -17,6 +17,7 @@ const (
 	flavorPrefix     = "flavor/"
 	capabilityPrefix = "capability/"
 	quotaPrefix      = "quota/"
+	groupPrefix      = "group/"
 )
 
 // KeyFlavor is the key of a flavor in the catalog.
@@ -27,6 +28,11 @@ func KeyCapability(a compute.AxisName) []byte { return []byte(capabilityPrefix +
 
 // KeyQuota is the key of a project's quota in the catalog.
 func KeyQuota(p compute.Project) []byte { return []byte(quotaPrefix + string(p)) }
+
+// KeyGroup is the key of a project's group in the catalog.
+func KeyGroup(p compute.Project, g compute.GroupName) []byte {
+	return []byte(groupPrefix + string(p) + "/" + string(g))
+}
 
 // KeyInstance is the key of an instance; its partition is Partition of the
 // project, not of this key.

@@ -62,6 +62,8 @@ func TestCatalogRemoved(t *testing.T) {
 		string(KeyFlavor("m1.small")): {FlavorName: "m1.small", Removed: true},
 		string(KeyCapability("gpu")):  {Axis: "gpu", Removed: true},
 		string(KeyQuota("web-shop")):  {Project: "web-shop", Removed: true},
+
+		string(KeyGroup("web-shop", "web")): {Project: "web-shop", GroupName: "web", Removed: true},
 	} {
 		got, err := DecodeCatalog(Tombstone([]byte(key)))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

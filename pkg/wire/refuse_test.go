@@ -49,14 +49,14 @@ func TestRefused(t *testing.T) {
 		decode       func(Record) (any, error)
 		field, value string
 	}{
-		{"later schema", header(boot, HeaderSchema, "3"), request, HeaderSchema, "3"},
+		{"later schema", header(boot, HeaderSchema, fmt.Sprint(Schema+1)), request, HeaderSchema, fmt.Sprint(Schema + 1)},
 		{
-			"later schema of an instance", header(EncodeInstance(sampleInstanceRecord()), HeaderSchema, "3"),
-			of(DecodeInstance), HeaderSchema, "3",
+			"later schema of an instance", header(EncodeInstance(sampleInstanceRecord()), HeaderSchema, fmt.Sprint(Schema+1)),
+			of(DecodeInstance), HeaderSchema, fmt.Sprint(Schema + 1),
 		},
 		{
-			"later schema of the catalog", header(EncodeFlavor(sampleFlavor()), HeaderSchema, "3"),
-			of(DecodeCatalog), HeaderSchema, "3",
+			"later schema of the catalog", header(EncodeFlavor(sampleFlavor()), HeaderSchema, fmt.Sprint(Schema+1)),
+			of(DecodeCatalog), HeaderSchema, fmt.Sprint(Schema + 1),
 		},
 		{"schema zero", header(boot, HeaderSchema, "0"), request, HeaderSchema, "0"},
 		{"schema no number", header(boot, HeaderSchema, "one"), request, HeaderSchema, "one"},

@@ -54,7 +54,12 @@ func generate[W any]() *rapid.Generator[W] {
 			as[compute.FlavorName]).AsAny(),
 		typeOf[compute.AxisName](): rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`),
 			as[compute.AxisName]).AsAny(),
-		typeOf[compute.AxisValue](): rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
+		typeOf[compute.AxisValue]():   rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
+		typeOf[compute.GroupName]():   rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.GroupName]).AsAny(),
+		typeOf[compute.GroupPolicy](): wordsOf(groupPolicies),
+		typeOf[*compute.BuildGroup](): rapid.SampledFrom([]*compute.BuildGroup{
+			nil, {Name: "web", Most: 1}, {Name: "web", Most: 2, Until: at(3), Full: []compute.HostID{"h1", "h2"}},
+		}).AsAny(),
 		typeOf[compute.InstanceID](): rapid.Map(
 			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 			as[compute.InstanceID],
@@ -144,6 +149,18 @@ func TestRoundTrip(t *testing.T) {
 		entry, err := DecodeCatalog(rec)
 		return *entry.Capability, err
 	})
+	roundTrip(t, rapid.Map(generate[compute.Group](), func(g compute.Group) compute.Group {
+		if g.Most = g.Most%compute.MaxMost + 1; !g.Policy.Apart() {
+			g.Most = 0
+		}
+		if g.Policy.Soft() {
+			g.Over = ""
+		}
+		return g
+	}), EncodeGroup, func(rec Record) (compute.Group, error) {
+		entry, err := DecodeCatalog(rec)
+		return *entry.Group, err
+	})
 	roundTrip(t, generate[compute.Quota](), EncodeQuota, func(rec Record) (compute.Quota, error) {
 		entry, err := DecodeCatalog(rec)
 		return *entry.Quota, err
@@ -186,7 +203,7 @@ func requests() *rapid.Generator[compute.Request] {
 				boot.Metadata = nil
 			}
 			if len(boot.Sealed) > 0 {
-				boot.UserData = nil
+				boot.UserData = ""
 			}
 			q.Boot = &boot
 		} else {

@@ -30,7 +30,7 @@ func sampleBoot() compute.Boot {
 		With:         compute.Choices{"gpu": "a100", "disk": "ssd"},
 		Image:        "debian-13",
 		Metadata:     map[string]string{"role": "web", "tier": "größer"},
-		UserData:     []byte("#cloud-config\n\x00\xff"),
+		UserData:     "#cloud-config\n\x00\xff",
 		Attempts:     5,
 		Deadline:     10*time.Minute + 7,
 		OnNoCapacity: compute.FailAtOnce,
@@ -278,7 +278,8 @@ func samples() []sample {
 		q.Fence = 43
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
-	return append(append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample()), labelSamples()...)
+	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
+	return append(append(list, labelSamples()...), groupSamples()...)
 }
 
 // labelSamples are of what came with labels.
@@ -296,8 +297,8 @@ func labelSamples() []sample {
 func sealedSamples() []sample {
 	sealed := compute.Sealed("\x01keysnonce-of-12-data\xff")
 	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
-	request.Boot.UserData, request.Boot.Sealed = nil, sealed
-	inst.Boot.UserData, inst.Boot.Sealed = nil, sealed
+	request.Boot.UserData, request.Boot.Sealed = "", sealed
+	inst.Boot.UserData, inst.Boot.Sealed = "", sealed
 	build.UserData, build.Sealed = nil, sealed
 	command, opens := sampleCommand(compute.CommandBuild), sampleBeacon()
 	command.Build = &build
@@ -308,6 +309,28 @@ func sealedSamples() []sample {
 		{"build-sealed", EncodeBuild(build), build, of(DecodeBuild)},
 		{"command-build-sealed", EncodeCommand(command), command, of(DecodeCommand)},
 		{"beacon-opens", EncodeBeacon(opens), opens, of(DecodeBeacon)},
+	}
+}
+
+// groupSamples are of members of groups.
+func groupSamples() []sample {
+	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
+	request.Boot.Rules, inst.Boot.Rules = compute.InGroup("web"), compute.InGroup("web")
+	build.Group = &compute.BuildGroup{Name: "web", Most: 2, Until: at(27), Full: []compute.HostID{"host-17", "host-18"}}
+	command := sampleCommand(compute.CommandBuild)
+	waits := sampleBuild()
+	waits.WaitUntil = at(28)
+	command.Build = &waits
+	apart := compute.Group{Project: "web-shop", Name: "web", Policy: compute.AntiAffinity, Most: 2, Over: "zone"}
+	return []sample{
+		{"request-boot-group", EncodeRequest(request), request, of(DecodeRequest)},
+		{"instance-group", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"build-group", EncodeBuild(build), build, of(DecodeBuild)},
+		{"command-build-waits", EncodeCommand(command), command, of(DecodeCommand)},
+		{
+			"catalog-group", EncodeGroup(apart), CatalogEntry{Project: "web-shop", GroupName: "web", Group: &apart},
+			of(DecodeCatalog),
+		},
 	}
 }
 

@@ -14,18 +14,38 @@ import (
 // record of a later one is refused, not guessed at.
 //
 // What is written is another matter: the least schema that has all that the record says,
-// which its encoder chooses. It is compute.FirstSchema, and schemaSealed for what has sealed
-// user data (decision 0052). So a cell without any is one that older versions read.
-const Schema = 2
+// which its encoder chooses. It is compute.FirstSchema, schemaSealed for what has sealed
+// user data (decision 0052), and schemaGroups for what is about a member of a group
+// (decision 0062). So a cell without either is one that older versions read.
+const Schema = 3
 
-// schemaSealed has sealed user data.
-const schemaSealed compute.Schema = 2
+const (
+	schemaSealed compute.Schema = 2 // has sealed user data
+	schemaGroups compute.Schema = 3 // has members of groups
+)
 
 func (r Record) withSealed(s compute.Sealed) Record {
 	if len(s) == 0 {
 		return r
 	}
 	return r.InSchema(schemaSealed)
+}
+
+func (r Record) withGroup(member bool) Record {
+	if !member {
+		return r
+	}
+	return r.InSchema(schemaGroups)
+}
+
+// needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook
+// it, and do what it forbids.
+func needsSchema[W ~string](r *reader, field string, n compute.Schema, w W) W {
+	if w != "" && !LaterThan(r.rec, n-1) {
+		r.refuse(compute.Invalid(HeaderSchema, string(r.rec.Header(HeaderSchema)),
+			fmt.Sprintf("give %d with %s, which older readers would not see", n, field)))
+	}
+	return w
 }
 
 // sealed is user data that is sealed. It is refused in a schema whose readers may not know it: they would boot the

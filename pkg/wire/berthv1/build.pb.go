@@ -63,8 +63,12 @@ type Build struct {
 	SshKeys []string `protobuf:"bytes,16,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
 	// sealed_user_data is that of the boot, in place of user_data. Only in schema 2.
 	SealedUserData []byte `protobuf:"bytes,17,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// wait_until is until when a pinned build waits on its host for room; absent: not at all.
+	WaitUntil *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=wait_until,json=waitUntil,proto3" json:"wait_until,omitempty"`
+	// group is the group it is a member of, where that keeps members apart on hosts. Only in schema 3.
+	Group         *BuildGroup `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Build) Reset() {
@@ -216,11 +220,99 @@ func (x *Build) GetSealedUserData() []byte {
 	return nil
 }
 
+func (x *Build) GetWaitUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitUntil
+	}
+	return nil
+}
+
+func (x *Build) GetGroup() *BuildGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+// BuildGroup is what a host must know of a group to leave a member to others
+// before it prepares anything.
+type BuildGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the group within the project.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// most is how many members one host may have.
+	Most uint32 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
+	// until is up to when a host that has as many leaves the work to others; absent: for ever.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// full are hosts that had as many when this was published; at most 1,000.
+	Full          []string `protobuf:"bytes,4,rep,name=full,proto3" json:"full,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BuildGroup) Reset() {
+	*x = BuildGroup{}
+	mi := &file_berth_v1_build_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BuildGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BuildGroup) ProtoMessage() {}
+
+func (x *BuildGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_build_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BuildGroup.ProtoReflect.Descriptor instead.
+func (*BuildGroup) Descriptor() ([]byte, []int) {
+	return file_berth_v1_build_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BuildGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BuildGroup) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *BuildGroup) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *BuildGroup) GetFull() []string {
+	if x != nil {
+		return x.Full
+	}
+	return nil
+}
+
 var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x05\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x06\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -239,13 +331,22 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"\bdeadline\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12*\n" +
 	"\x02at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x19\n" +
 	"\bssh_keys\x18\x10 \x03(\tR\asshKeys\x12(\n" +
-	"\x10sealed_user_data\x18\x11 \x01(\fR\x0esealedUserData\x1a<\n" +
+	"\x10sealed_user_data\x18\x11 \x01(\fR\x0esealedUserData\x129\n" +
+	"\n" +
+	"wait_until\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x12*\n" +
+	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
+	"\n" +
+	"BuildGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04most\x18\x02 \x01(\rR\x04most\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04full\x18\x04 \x03(\tR\x04fullB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_build_proto_rawDescOnce sync.Once
@@ -259,23 +360,27 @@ func file_berth_v1_build_proto_rawDescGZIP() []byte {
 	return file_berth_v1_build_proto_rawDescData
 }
 
-var file_berth_v1_build_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_berth_v1_build_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_berth_v1_build_proto_goTypes = []any{
 	(*Build)(nil),                 // 0: berth.v1.Build
-	nil,                           // 1: berth.v1.Build.ResourcesEntry
-	nil,                           // 2: berth.v1.Build.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*BuildGroup)(nil),            // 1: berth.v1.BuildGroup
+	nil,                           // 2: berth.v1.Build.ResourcesEntry
+	nil,                           // 3: berth.v1.Build.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_berth_v1_build_proto_depIdxs = []int32{
-	1, // 0: berth.v1.Build.resources:type_name -> berth.v1.Build.ResourcesEntry
-	2, // 1: berth.v1.Build.metadata:type_name -> berth.v1.Build.MetadataEntry
-	3, // 2: berth.v1.Build.deadline:type_name -> google.protobuf.Timestamp
-	3, // 3: berth.v1.Build.at:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 0: berth.v1.Build.resources:type_name -> berth.v1.Build.ResourcesEntry
+	3, // 1: berth.v1.Build.metadata:type_name -> berth.v1.Build.MetadataEntry
+	4, // 2: berth.v1.Build.deadline:type_name -> google.protobuf.Timestamp
+	4, // 3: berth.v1.Build.at:type_name -> google.protobuf.Timestamp
+	4, // 4: berth.v1.Build.wait_until:type_name -> google.protobuf.Timestamp
+	1, // 5: berth.v1.Build.group:type_name -> berth.v1.BuildGroup
+	4, // 6: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_build_proto_init() }
@@ -289,7 +394,7 @@ func file_berth_v1_build_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_build_proto_rawDesc), len(file_berth_v1_build_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

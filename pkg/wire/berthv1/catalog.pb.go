@@ -23,6 +23,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// GroupPolicy is what a group asks of its members.
+type GroupPolicy int32
+
+const (
+	// Not said: no record has it.
+	GroupPolicy_GROUP_POLICY_UNSPECIFIED GroupPolicy = 0
+	// At most so many members in one domain.
+	GroupPolicy_GROUP_POLICY_ANTI_AFFINITY GroupPolicy = 1
+	// All members in one domain.
+	GroupPolicy_GROUP_POLICY_AFFINITY GroupPolicy = 2
+	// Rather at most so many members in one domain.
+	GroupPolicy_GROUP_POLICY_SOFT_ANTI_AFFINITY GroupPolicy = 3
+	// Rather all members in one domain.
+	GroupPolicy_GROUP_POLICY_SOFT_AFFINITY GroupPolicy = 4
+)
+
+// Enum value maps for GroupPolicy.
+var (
+	GroupPolicy_name = map[int32]string{
+		0: "GROUP_POLICY_UNSPECIFIED",
+		1: "GROUP_POLICY_ANTI_AFFINITY",
+		2: "GROUP_POLICY_AFFINITY",
+		3: "GROUP_POLICY_SOFT_ANTI_AFFINITY",
+		4: "GROUP_POLICY_SOFT_AFFINITY",
+	}
+	GroupPolicy_value = map[string]int32{
+		"GROUP_POLICY_UNSPECIFIED":        0,
+		"GROUP_POLICY_ANTI_AFFINITY":      1,
+		"GROUP_POLICY_AFFINITY":           2,
+		"GROUP_POLICY_SOFT_ANTI_AFFINITY": 3,
+		"GROUP_POLICY_SOFT_AFFINITY":      4,
+	}
+)
+
+func (x GroupPolicy) Enum() *GroupPolicy {
+	p := new(GroupPolicy)
+	*p = x
+	return p
+}
+
+func (x GroupPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GroupPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_berth_v1_catalog_proto_enumTypes[0].Descriptor()
+}
+
+func (GroupPolicy) Type() protoreflect.EnumType {
+	return &file_berth_v1_catalog_proto_enumTypes[0]
+}
+
+func (x GroupPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GroupPolicy.Descriptor instead.
+func (GroupPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_berth_v1_catalog_proto_rawDescGZIP(), []int{0}
+}
+
 // Flavor is a record of the catalog topic: a size of machine the operator
 // offers. The topic is compacted; the record's key is "flavor/" + name.
 type Flavor struct {
@@ -283,6 +344,89 @@ func (x *Quota) GetLimits() map[string]int64 {
 	return nil
 }
 
+// Group is a record of the catalog topic: a rule about where some instances of a
+// project may run beside each other. The record's key is "group/" + project + "/" + name.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// project whose instances they are.
+	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	// name of it within the project.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// policy is the rule.
+	Policy GroupPolicy `protobuf:"varint,3,opt,name=policy,proto3,enum=berth.v1.GroupPolicy" json:"policy,omitempty"`
+	// most is how many members one domain may have where they are kept apart: 1 to 10,000; 0 elsewhere.
+	Most uint32 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	// over is the capability whose value is a member's domain; empty: its host is.
+	Over          string `protobuf:"bytes,5,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_berth_v1_catalog_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Group) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Group) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Group) GetPolicy() GroupPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return GroupPolicy_GROUP_POLICY_UNSPECIFIED
+}
+
+func (x *Group) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Group) GetOver() string {
+	if x != nil {
+		return x.Over
+	}
+	return ""
+}
+
 var File_berth_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_berth_v1_catalog_proto_rawDesc = "" +
@@ -313,7 +457,19 @@ const file_berth_v1_catalog_proto_rawDesc = "" +
 	"\x06limits\x18\x02 \x03(\v2\x1b.berth.v1.Quota.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8c\x01\n" +
+	"\x05Group\x12\x18\n" +
+	"\aproject\x18\x01 \x01(\tR\aproject\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12-\n" +
+	"\x06policy\x18\x03 \x01(\x0e2\x15.berth.v1.GroupPolicyR\x06policy\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\rR\x04most\x12\x12\n" +
+	"\x04over\x18\x05 \x01(\tR\x04over*\xab\x01\n" +
+	"\vGroupPolicy\x12\x1c\n" +
+	"\x18GROUP_POLICY_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aGROUP_POLICY_ANTI_AFFINITY\x10\x01\x12\x19\n" +
+	"\x15GROUP_POLICY_AFFINITY\x10\x02\x12#\n" +
+	"\x1fGROUP_POLICY_SOFT_ANTI_AFFINITY\x10\x03\x12\x1e\n" +
+	"\x1aGROUP_POLICY_SOFT_AFFINITY\x10\x04B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_catalog_proto_rawDescOnce sync.Once
@@ -327,26 +483,30 @@ func file_berth_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_berth_v1_catalog_proto_rawDescData
 }
 
-var file_berth_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_berth_v1_catalog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_berth_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_berth_v1_catalog_proto_goTypes = []any{
-	(*Flavor)(nil),          // 0: berth.v1.Flavor
-	(*Capability)(nil),      // 1: berth.v1.Capability
-	(*CapabilityValue)(nil), // 2: berth.v1.CapabilityValue
-	(*Quota)(nil),           // 3: berth.v1.Quota
-	nil,                     // 4: berth.v1.Flavor.ResourcesEntry
-	nil,                     // 5: berth.v1.CapabilityValue.ConsumesEntry
-	nil,                     // 6: berth.v1.Quota.LimitsEntry
+	(GroupPolicy)(0),        // 0: berth.v1.GroupPolicy
+	(*Flavor)(nil),          // 1: berth.v1.Flavor
+	(*Capability)(nil),      // 2: berth.v1.Capability
+	(*CapabilityValue)(nil), // 3: berth.v1.CapabilityValue
+	(*Quota)(nil),           // 4: berth.v1.Quota
+	(*Group)(nil),           // 5: berth.v1.Group
+	nil,                     // 6: berth.v1.Flavor.ResourcesEntry
+	nil,                     // 7: berth.v1.CapabilityValue.ConsumesEntry
+	nil,                     // 8: berth.v1.Quota.LimitsEntry
 }
 var file_berth_v1_catalog_proto_depIdxs = []int32{
-	4, // 0: berth.v1.Flavor.resources:type_name -> berth.v1.Flavor.ResourcesEntry
-	2, // 1: berth.v1.Capability.values:type_name -> berth.v1.CapabilityValue
-	5, // 2: berth.v1.CapabilityValue.consumes:type_name -> berth.v1.CapabilityValue.ConsumesEntry
-	6, // 3: berth.v1.Quota.limits:type_name -> berth.v1.Quota.LimitsEntry
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 0: berth.v1.Flavor.resources:type_name -> berth.v1.Flavor.ResourcesEntry
+	3, // 1: berth.v1.Capability.values:type_name -> berth.v1.CapabilityValue
+	7, // 2: berth.v1.CapabilityValue.consumes:type_name -> berth.v1.CapabilityValue.ConsumesEntry
+	8, // 3: berth.v1.Quota.limits:type_name -> berth.v1.Quota.LimitsEntry
+	0, // 4: berth.v1.Group.policy:type_name -> berth.v1.GroupPolicy
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_catalog_proto_init() }
@@ -359,13 +519,14 @@ func file_berth_v1_catalog_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_catalog_proto_rawDesc), len(file_berth_v1_catalog_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   7,
+			NumEnums:      1,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_berth_v1_catalog_proto_goTypes,
 		DependencyIndexes: file_berth_v1_catalog_proto_depIdxs,
+		EnumInfos:         file_berth_v1_catalog_proto_enumTypes,
 		MessageInfos:      file_berth_v1_catalog_proto_msgTypes,
 	}.Build()
 	File_berth_v1_catalog_proto = out.File

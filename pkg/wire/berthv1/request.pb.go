@@ -397,8 +397,11 @@ type Boot struct {
 	// AES-256-GCM makes of it. Only in schema 2, so that a reader that does not know it
 	// boots no machine without its user data.
 	SealedUserData []byte `protobuf:"bytes,13,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// group is the name of a group of the project that it is to be a member of; empty: none.
+	// Only in schema 3, so that no older reader breaks the group's rule.
+	Group         string `protobuf:"bytes,14,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Boot) Reset() {
@@ -520,6 +523,13 @@ func (x *Boot) GetSealedUserData() []byte {
 		return x.SealedUserData
 	}
 	return nil
+}
+
+func (x *Boot) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // DeleteInstance asks to destroy an instance.
@@ -933,7 +943,7 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
 	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06changeB\v\n" +
-	"\toperation\"\xc1\x04\n" +
+	"\toperation\"\xd7\x04\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -948,7 +958,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	" \x01(\tR\x04host\x12\x14\n" +
 	"\x05avoid\x18\v \x03(\tR\x05avoid\x12\x19\n" +
 	"\bssh_keys\x18\f \x03(\tR\asshKeys\x12(\n" +
-	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x1a7\n" +
+	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x12\x14\n" +
+	"\x05group\x18\x0e \x01(\tR\x05group\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +

@@ -29,6 +29,7 @@ type Boot struct {
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
 	Host         compute.HostID     `json:"host,omitempty" doc:"Build it there and nowhere else."`
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
+	Group        compute.GroupName  `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
 }
 
 // InstanceChange is what is to be different of an instance, as a JSON merge patch.
@@ -82,13 +83,14 @@ func (b Boot) Compute() (compute.Boot, error) {
 		With:         b.With,
 		Image:        b.Image,
 		Metadata:     b.Metadata,
-		UserData:     b.UserData,
+		UserData:     compute.UserData(b.UserData),
 		SSHKeys:      b.SSHKeys,
 		Attempts:     b.Attempts,
 		Deadline:     time.Duration(b.Deadline),
 		OnNoCapacity: onNoCapacity,
 		Host:         b.Host,
 		Avoid:        b.Avoid,
+		Rules:        compute.InGroup(b.Group),
 	}, nil
 }
 
@@ -102,13 +104,14 @@ func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
 		With:         b.With,
 		Image:        b.Image,
 		Metadata:     b.Metadata,
-		UserData:     b.UserData,
+		UserData:     []byte(b.UserData),
 		SSHKeys:      b.SSHKeys,
 		Attempts:     b.Attempts,
 		Deadline:     Duration(b.Deadline),
 		OnNoCapacity: b.OnNoCapacity.String(),
 		Host:         b.Host,
 		Avoid:        b.Avoid,
+		Group:        b.Group(),
 	}
 }
 

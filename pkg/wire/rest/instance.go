@@ -41,6 +41,7 @@ type Instance struct {
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail"`
 	PinnedTo     compute.HostID     `json:"pinned_to,omitempty" doc:"The only host it may be built on."`
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false"`
+	Group        compute.GroupName  `json:"group,omitempty" doc:"The group that it is a member of."`
 
 	Host     compute.HostID  `json:"host,omitempty" doc:"Who has it."`
 	Attempt  compute.Attempt `json:"attempt,omitempty" doc:"The current try, from 1."`
@@ -187,6 +188,7 @@ func (b Boot) instance() Instance {
 	return Instance{
 		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata, SSHKeys: b.SSHKeys,
 		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
+		Group: b.Group,
 	}
 }
 

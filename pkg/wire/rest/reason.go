@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -137,6 +138,8 @@ func sentence(r *compute.Reason) string {
 		return "no such flavor"
 	case compute.NoSuchCapability:
 		return "no such capability"
+	case compute.NoSuchGroup:
+		return "no such group"
 	case compute.QueueClosedReason:
 		return "the flavor or capability was removed"
 	case compute.NeverFits:
@@ -155,7 +158,7 @@ func sentence(r *compute.Reason) string {
 		}
 		return fmt.Sprintf("waiting for a host, %d of %d in line", r.Position+1, r.Depth)
 	case compute.GroupRule:
-		return "a group rule forbids it"
+		return cmp.Or(r.Detail, "a group rule forbids it")
 	case compute.PinnedHostUnavailable:
 		return fmt.Sprintf("host %s cannot take it", r.Host)
 	case compute.BuildFailed:
