@@ -134,7 +134,7 @@ func (k *cell) boot(n int, p compute.Project) wire.Record { return k.bootOf(n, p
 func (k *cell) bootOf(n int, p compute.Project, f compute.FlavorName) wire.Record {
 	return k.requested(compute.Request{
 		Op: compute.OpBoot, Project: p, Instance: id(n),
-		Boot:  &compute.Boot{Flavor: f, Name: fmt.Sprint(n), UserData: []byte{0xff}},
+		Boot:  &compute.Boot{Flavor: f, Name: fmt.Sprint(n), UserData: compute.UserData([]byte{0xff})},
 		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	})
 }

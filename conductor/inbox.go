@@ -52,6 +52,17 @@ type lastBeacon struct {
 	heard   lifeSigns // by the time of the log, and by reports too
 }
 
+// groups are those that the catalog says something new of, in order.
+func (u updates) groups() []compute.GroupKey {
+	var out []compute.GroupKey
+	for _, key := range slices.Sorted(maps.Keys(u.catalog)) {
+		if e := u.catalog[key]; e.GroupName != "" {
+			out = append(out, compute.GroupKey{Project: e.Project, Name: e.GroupName})
+		}
+	}
+	return out
+}
+
 func newUpdates() updates {
 	return updates{
 		catalog: map[string]wire.CatalogEntry{},
@@ -99,7 +110,7 @@ func (b *inbox) end(view *bool) {
 }
 
 // Catalog takes records of the catalog topic, in order. end: there were no more
-// when they were read.
+// when they were read. News of a group makes a turn come soon: members may wait for it.
 func (c *Conductor) Catalog(recs []wire.Record, end bool) {
 	c.clock.Observe(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
@@ -111,6 +122,9 @@ func (c *Conductor) Catalog(recs []wire.Record, end bool) {
 			continue
 		}
 		c.inbox.updates.catalog[string(rec.Key)] = entry
+		if entry.GroupName != "" {
+			defer c.deps.Wake()
+		}
 	}
 	if end {
 		c.inbox.end(&c.inbox.catalogEnd)

@@ -3,11 +3,15 @@
 package conductor
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
+
+// laterSchema is the schema that the conductors of these tests play.
+var laterSchema = strconv.Itoa(wire.Schema + 1)
 
 const newer compute.Schema = wire.Schema + 1
 
@@ -59,23 +63,23 @@ func TestNewerSchemaOnlyOnceAllReadIt(t *testing.T) {
 	k.wrote(k.read(k.boot(1, "p")), "1", "1") // nobody has said what conductors read
 
 	k.c.Agreed(newer)
-	k.wrote(k.read(k.boot(2, "p")), "3", "1") // any agent may take it, and one is older
-	k.wrote(k.read(k.report(compute.ReportClaim, 1, "p", "new")), "3", "3")
-	k.wrote(k.read(k.report(compute.ReportClaim, 2, "p", "old")), "3", "1")
+	k.wrote(k.read(k.boot(2, "p")), laterSchema, "1") // any agent may take it, and one is older
+	k.wrote(k.read(k.report(compute.ReportClaim, 1, "p", "new")), laterSchema, laterSchema)
+	k.wrote(k.read(k.report(compute.ReportClaim, 2, "p", "old")), laterSchema, "1")
 	res := k.read(k.report(compute.ReportClaim, 2, "p", "unheard"))
 	if len(res.Effects) != 1 || schemaOf(res.Effects[0].Record) != "1" {
 		t.Errorf("to a host that nobody has heard of: %+v", res.Effects)
 	}
 
 	k.c.Hosts([]wire.Record{says("old", newer)}, true) // it was upgraded
-	k.wrote(k.read(k.boot(3, "p")), "3", "3")
-	k.wrote(k.read(k.report(compute.ReportClaim, 3, "p", "old")), "3", "3")
+	k.wrote(k.read(k.boot(3, "p")), laterSchema, laterSchema)
+	k.wrote(k.read(k.report(compute.ReportClaim, 3, "p", "old")), laterSchema, laterSchema)
 	k.c.Hosts([]wire.Record{says("new", wire.Schema)}, true) // back again
-	k.wrote(k.read(k.boot(4, "p")), "3", "1")
+	k.wrote(k.read(k.boot(4, "p")), laterSchema, "1")
 	k.c.Agreed(wire.Schema) // a conductor of before has joined
 	k.wrote(k.read(k.boot(5, "p")), "1", "1")
 	k.c.Agreed(newer + 1) // more than it knows itself
-	k.wrote(k.read(k.boot(6, "rich")), "3", "1")
+	k.wrote(k.read(k.boot(6, "rich")), laterSchema, "1")
 }
 
 // Before all beacons were read there may be an older agent, and a host that was forgotten holds nothing up.
@@ -83,12 +87,12 @@ func TestBuildsWaitForAllAgents(t *testing.T) {
 	k := newLaterCell(t)
 	k.c.Agreed(newer)
 	k.c.Hosts([]wire.Record{says("new", newer)}, false)
-	k.wrote(k.read(k.boot(1, "p")), "3", "1")
+	k.wrote(k.read(k.boot(1, "p")), laterSchema, "1")
 	k.c.Hosts([]wire.Record{says("old", 0)}, true)
-	k.wrote(k.read(k.boot(2, "p")), "3", "1")
+	k.wrote(k.read(k.boot(2, "p")), laterSchema, "1")
 	k.now = k.now.Add(2 * compute.SilentAfter)
 	k.c.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("old"))}, true)
-	k.wrote(k.read(k.boot(3, "p")), "3", "3")
+	k.wrote(k.read(k.boot(3, "p")), laterSchema, laterSchema)
 }
 
 // TestLaterSchemaIsReadByOneThatKnowsIt: what was written in the later schema goes on under the next conductor that
@@ -98,7 +102,7 @@ func TestLaterSchemaIsReadByOneThatKnowsIt(t *testing.T) {
 	k.c.Agreed(newer)
 	k.read(k.boot(1, "p"))
 	p := wire.Partition("p", partitions)
-	if got := schemaOf(k.log[p][0]); got != "3" {
+	if got := schemaOf(k.log[p][0]); got != laterSchema {
 		t.Fatalf("written in schema %s", got)
 	}
 	k.again()

@@ -119,6 +119,9 @@ func (t *turn) applyUpdates() {
 	for _, q := range slices.Sorted(maps.Keys(n.starts)) {
 		t.stepAll(admit.QueueStart{Queue: q, Start: n.starts[q]})
 	}
+	if groups := n.groups(); len(groups) > 0 {
+		t.stepAll(admit.GroupsChanged{Groups: groups})
+	}
 	if len(n.queues) > 0 {
 		t.stepAll(admit.QueuesChanged{Queues: slices.Sorted(maps.Keys(n.queues))})
 	}
@@ -247,6 +250,9 @@ func (t *turn) stale() bool {
 
 // unnamed says whether a boot asks for what the catalog does not name.
 func (t *turn) unnamed(r compute.Request) bool {
+	if _, named := t.view.Groups[compute.GroupKey{Project: r.Project, Name: r.Boot.Group()}]; r.Boot.Group() != "" && !named {
+		return true
+	}
 	_, reason := t.view.Resolve(*r.Boot)
 	return reason != nil && (reason.Code == compute.NoSuchFlavor || reason.Code == compute.NoSuchCapability)
 }

@@ -52,7 +52,7 @@ func TestBootEndToEnd(t *testing.T) {
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(1)}))
 	k.read(k.report(compute.ReportGone, 1, "p", "h1"))
 	k.want("p", 1, compute.StateDeleted, "")
-	if data := k.last("p", 1).Boot.UserData; data != nil {
+	if data := k.last("p", 1).Boot.UserData; data != "" {
 		t.Errorf("kept user data of a deleted instance: %v", data)
 	}
 	if used := k.c.states[wire.Partition("p", partitions)].Used("p"); !used.IsZero() {
@@ -203,7 +203,7 @@ func TestMostEnded(t *testing.T) {
 		string(last.Key) != string(wire.KeyInstance("p", id(2))) {
 		t.Errorf("%d are kept; the last record is of %s, and a tombstone: %t", n, last.Key, last.Value == nil)
 	}
-	if data := k.last("p", 4).Boot.UserData; data != nil {
+	if data := k.last("p", 4).Boot.UserData; data != "" {
 		t.Errorf("a refused boot keeps its user data: %v", data)
 	}
 }

@@ -36,6 +36,8 @@ func (c *Conductor) applyCatalog(e wire.CatalogEntry) {
 		set(c.view.Flavors, e.FlavorName, e.Flavor, e.Removed)
 	case e.Axis != "":
 		set(c.view.Capabilities, e.Axis, e.Capability, e.Removed)
+	case e.GroupName != "":
+		set(c.view.Groups, compute.GroupKey{Project: e.Project, Name: e.GroupName}, e.Group, e.Removed)
 	case e.Quota != nil:
 		set(c.view.Quotas, e.Project, &e.Quota.Limits, e.Removed)
 	default:

@@ -23,6 +23,10 @@ func (s *step) claim(e *entry, r compute.Report) {
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
 		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences.epoch(r.Host)})
+		if reason.Code == compute.GroupRule {
+			e.in.noteDenied(r.Claim)
+			s.emitEffects(e) // its host has taken the work out of the queue
+		}
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
@@ -42,7 +46,7 @@ func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 	inst := e.inst
 	switch inst.State {
 	case compute.StateQueued:
-		return s.refuseQueued(inst, r)
+		return s.refuseQueued(e, r)
 	case compute.StateStarting, compute.StateActive:
 		if !isHolder(inst, r) {
 			return attemptOver(r, fmt.Sprintf("attempt %d is taken", inst.Attempt))
@@ -60,7 +64,8 @@ func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 // refuseQueued is why this host may not have an attempt that waits; nil if it may. A claim
 // from before its host was fenced is denied: that host has undone its preparation or does not
 // come back, and a grant would keep the instance there until an operator acts.
-func (s *step) refuseQueued(inst *compute.Instance, r compute.Report) *compute.Reason {
+func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
+	inst := e.inst
 	switch {
 	case r.Attempt != inst.Attempt:
 		return attemptOver(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
@@ -73,7 +78,10 @@ func (s *step) refuseQueued(inst *compute.Instance, r compute.Report) *compute.R
 	case slices.Contains(inst.Boot.Avoid, r.Host):
 		return attemptOver(r, "the request avoids this host")
 	}
-	return nil
+	if e.in != nil && slices.Contains(e.in.denied, r.Claim) {
+		return attemptOver(r, "this claim was denied by the rule of its group")
+	}
+	return e.groupRefuses(r.Host)
 }
 
 func attemptOver(r compute.Report, detail string) *compute.Reason {
@@ -100,6 +108,10 @@ func (s *step) pinnedRefused(e *entry, r compute.Report) {
 		return
 	}
 	inst := e.inst
+	if inst.State == compute.StateQueued && !pinned(inst) {
+		s.placeRefused(e, r)
+		return
+	}
 	if inst.State == compute.StateQueued && inst.Boot.Host == r.Host && inst.Attempt == r.Attempt {
 		s.end(e, &compute.Reason{
 			Code: compute.PinnedHostUnavailable, Host: r.Host, Attempt: r.Attempt, Detail: r.Message,

@@ -81,7 +81,7 @@ func buildEffect(inst *compute.Instance, now time.Time) Effect {
 	build := compute.Build{
 		Instance: inst.ID, Project: inst.Project, Name: inst.Boot.Name, Attempt: inst.Attempt, Queue: inst.Queue,
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden, Sealed: inst.Boot.Sealed,
-		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: inst.Boot.UserData, SSHKeys: inst.Boot.SSHKeys,
+		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: []byte(inst.Boot.UserData), SSHKeys: inst.Boot.SSHKeys,
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
 	}
 	if !pinned(inst) {

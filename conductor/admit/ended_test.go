@@ -15,7 +15,7 @@ func (c *checked) refuse(p compute.Project, n int, now time.Time) Output {
 	c.t.Helper()
 	r := compute.Request{
 		Op: compute.OpBoot, Project: p, Instance: long(fmt.Sprint(n)), At: now,
-		Boot: &compute.Boot{Flavor: "none", UserData: []byte("secret"), SSHKeys: []string{}},
+		Boot: &compute.Boot{Flavor: "none", UserData: "secret", SSHKeys: []string{}},
 	}
 	return c.step(Requested{Request: r}, catalog(), now)
 }
@@ -39,7 +39,7 @@ func testUserDataGoes(t *testing.T, open bool) {
 			s := newStory(t)
 			boot := &compute.Boot{Flavor: "m1.small", Sealed: compute.Sealed("secret"), Attempts: 1}
 			if open {
-				boot.Sealed, boot.UserData = "", []byte("secret")
+				boot.Sealed, boot.UserData = "", "secret"
 			}
 			if end == "refused" {
 				boot.Flavor = "none"
@@ -50,11 +50,11 @@ func testUserDataGoes(t *testing.T, open bool) {
 			})
 			s.tell(t, lines)
 			inst := s.state.Instance(long("1"))
-			if !inst.State.Ended() || inst.Boot.UserData != nil || inst.Boot.Sealed != "" {
+			if !inst.State.Ended() || inst.Boot.UserData != "" || inst.Boot.Sealed != "" {
 				t.Errorf("%s, with user data %q, sealed %q", inst.State, inst.Boot.UserData, inst.Boot.Sealed)
 			}
 			for _, before := range s.state.log[:len(s.state.log)-1] {
-				if before.Boot.UserData == nil && before.Boot.Sealed == "" {
+				if before.Boot.UserData == "" && before.Boot.Sealed == "" {
 					t.Errorf("version %d (%s) has lost its user data", before.Version, before.State)
 				}
 			}

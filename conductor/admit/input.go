@@ -40,6 +40,9 @@ type (
 	// QueuesChanged names queues whose entry in View.Queues is new or changed.
 	QueuesChanged struct{ Queues []compute.QueueName }
 
+	// GroupsChanged names groups whose entry in View.Groups is new, changed or gone.
+	GroupsChanged struct{ Groups []compute.GroupKey }
+
 	// Published says what became of a Publish, or of a Tell of CommandBuild,
 	// whose Build was made for this instance and attempt at this time.
 	Published struct {
@@ -77,6 +80,7 @@ func (HostHeard) input()      {}
 func (HostsRead) input()      {}
 func (QueueStart) input()     {}
 func (QueuesChanged) input()  {}
+func (GroupsChanged) input()  {}
 func (Published) input()      {}
 func (CommandWritten) input() {}
 func (Tick) input()           {}

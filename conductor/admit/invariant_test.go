@@ -64,6 +64,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 				inst.State, inst.EndedAt)
 		}
 		c.verifyVersion(inst)
+		c.verifyRule(inst, view)
 		c.verifyEffects(inst, out, view, now)
 		c.last[inst.ID] = inst
 		c.log = append(c.log, inst)
@@ -75,6 +76,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 		delete(c.last, inst.ID)
 	}
 	c.verifyIndexes()
+	c.verifyGroups(view, now)
 	if !out.Due.Equal(c.NextDue()) {
 		c.t.Fatalf("due %v, but the next timer is due %v", out.Due, c.NextDue())
 	}
@@ -134,6 +136,9 @@ func (c *checked) verifyVersion(inst *compute.Instance) {
 // run among the effects of the step.
 func (c *checked) verifyEffects(inst *compute.Instance, out Output, view View, now time.Time) {
 	c.t.Helper()
+	if inst.State == compute.StateQueued && inst.Boot.Group() != "" {
+		return // its group says where it is offered, if it is
+	}
 	var want []Effect
 	for _, effect := range Effects(inst, now.Round(0).UTC()) {
 		if p, ok := effect.(Publish); !ok || view.listed(p.Queue) {

@@ -25,7 +25,7 @@ import (
 // machine starts; when a repeated claim is denied; when the claim of an older
 // attempt is granted; when an old fence loses what was claimed since, or the
 // claim of a fenced host is granted; when what is deleting is tried again; and
-// when quota is given back twice.
+// when quota is given back twice, or a claim is granted that breaks the rule of a group.
 func TestArbitrationIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newArbiter(t)
@@ -46,6 +46,8 @@ type record struct {
 	fence    compute.FenceEpoch // of the claim
 	pinned   compute.HostID
 	avoid    compute.HostID
+	group    compute.GroupName
+	denied   map[compute.ClaimID]compute.Attempt // by the rule of its group, in this attempt
 	failures int
 	deadline time.Time
 	ended    time.Time
@@ -85,6 +87,14 @@ func newArbiter(t *rapid.T) *arbiter {
 		grants: map[string]string{},
 	}
 	m.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: quotaOfAll}
+	for _, p := range []compute.Project{"p", "q"} {
+		for _, g := range []compute.Group{
+			{Project: p, Name: "apart", Policy: compute.AntiAffinity, Most: 1}, {Project: p, Name: "near", Policy: compute.Affinity},
+			{Project: p, Name: "soft", Policy: compute.SoftAffinity},
+		} {
+			m.view.Groups[g.Key()] = g
+		}
+	}
 	m.hear(HostsRead{}, "")
 	return m
 }
@@ -171,6 +181,8 @@ func (m *arbiter) report(op compute.ReportOp) compute.Report {
 func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 	b := &compute.Boot{Flavor: "m1.small"}
 	rec := &record{project: p, state: compute.StateQueued, attempt: 1, deadline: m.now.Add(time.Hour)}
+	rec.group = rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "soft"}).Draw(m.T, "group")
+	b.Rules = compute.InGroup(rec.group)
 	switch rapid.IntRange(0, 5).Draw(m.T, "wants") {
 	case 0:
 		b.Host, rec.pinned = "h1", "h1"
@@ -220,12 +232,35 @@ func (m *arbiter) claim(r compute.Report) {
 	case rec == nil || rec.project != r.Project:
 	case rec.state == compute.StateQueued && rec.attempt == r.Attempt && r.Fence >= m.fences[r.Host] &&
 		(rec.pinned == "" || rec.pinned == r.Host) && rec.avoid != r.Host:
+		if rec.denied[r.Claim] == r.Attempt {
+			break
+		}
+		if !m.groupAllows(rec, r.Host) {
+			if rec.denied == nil {
+				rec.denied = map[compute.ClaimID]compute.Attempt{}
+			}
+			rec.denied[r.Claim] = r.Attempt
+			break
+		}
 		rec.state, rec.host, rec.claim, rec.fence = compute.StateStarting, r.Host, r.Claim, r.Fence
 		answer = compute.CommandGrant
 	case rec.held(r) && rec.state != compute.StateDeleting:
 		answer = compute.CommandGrant
 	}
 	m.hear(Reported{Report: r}, told(answer, r))
+}
+
+// groupAllows says whether a host may have a record, beside the others of its group.
+func (m *arbiter) groupAllows(rec *record, h compute.HostID) bool {
+	for _, other := range m.records {
+		if other == rec || other.project != rec.project || other.group != rec.group || !other.state.OnHost() {
+			continue
+		}
+		if rec.group == "apart" && other.host == h || rec.group == "near" && other.host != h {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *arbiter) says(r compute.Report) {
@@ -299,6 +334,9 @@ func (m *arbiter) pass(d time.Duration) {
 func (m *arbiter) restore() {
 	m.state = loaded(m.T, m.state.log, m.view, m.now)
 	clear(m.fences)
+	for _, rec := range m.records {
+		rec.denied = nil
+	}
 	m.state.Step(HostsRead{}, m.view, m.now)
 	m.same()
 }

@@ -20,9 +20,13 @@ type Options struct {
 	SilentAfter     time.Duration // a host not heard this long is silent
 	// an agent not heard this long, which is two beacons, has perhaps been replaced by another process
 	QuietAfter time.Duration
-	KeepEnded  time.Duration // a deleted or failed record stays this long; at least the retention of requests
-	MaxEnded   int           // of a project as many that have ended stay, the newest
-	MaxFences  int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
+	// how long a member of a group with a soft policy waits for a host that keeps it
+	SoftGroupFor time.Duration
+	GroupNext    time.Duration // after how long without a claim another member of an affinity group is published
+	GroupEvery   time.Duration // how often a group that waits for hosts looks whether there are more
+	KeepEnded    time.Duration // a deleted or failed record stays this long; at least the retention of requests
+	MaxEnded     int           // of a project as many that have ended stay, the newest
+	MaxFences    int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
 }
 
 // Defaults are the times of the protocol.
@@ -37,6 +41,9 @@ func Defaults() Options {
 		AskEvery:        10 * time.Second,
 		RepeatEvery:     15 * time.Second,
 		SilentAfter:     compute.SilentAfter,
+		SoftGroupFor:    10 * time.Second,
+		GroupNext:       5 * time.Second,
+		GroupEvery:      2 * time.Second,
 		KeepEnded:       15 * 24 * time.Hour,
 		MaxEnded:        10_000,
 		MaxFences:       10_000,

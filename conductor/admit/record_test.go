@@ -151,8 +151,8 @@ func TestLoadDropsUserDataOfTheEnded(t *testing.T) {
 		compute.StateDeleted: false} {
 		s := New(Defaults())
 		inst := &compute.Instance{ID: long("1"), Project: "p", State: state, Version: 1, Attempt: 1, Queue: "m1.small"}
-		inst.Boot.UserData, inst.Boot.Sealed = []byte("secret"), compute.Sealed("sealed")
-		if s.Load(inst, catalog(), epoch); (inst.Boot.UserData != nil) != kept || (inst.Boot.Sealed != "") != kept {
+		inst.Boot.UserData, inst.Boot.Sealed = "secret", compute.Sealed("sealed")
+		if s.Load(inst, catalog(), epoch); (inst.Boot.UserData != "") != kept || (inst.Boot.Sealed != "") != kept {
 			t.Errorf("%s: user data %q, sealed %q", state, inst.Boot.UserData, inst.Boot.Sealed)
 		}
 	}

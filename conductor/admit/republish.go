@@ -17,6 +17,7 @@ import (
 //	     │           ▲   │                           ▲
 //	     ▼           │   └─▶ unknown (or loaded) ────┘
 //	awaitingQueue ───┘
+//	heldByGroup ─────┘
 type publication struct {
 	state       progress
 	at          time.Time       // when it was published, or loaded
@@ -31,6 +32,7 @@ type progress uint8
 const (
 	unpublished   progress = iota // not due, or no longer queued
 	awaitingQueue                 // its queue is not listed
+	heldByGroup                   // no host may have it now, by the rule of its group
 	pending                       // published; where it landed is not known yet
 	known                         // published at an offset
 	passed                        // the queue is finished with that offset: lost, unless a claim comes
@@ -106,7 +108,10 @@ func (s *State) unpublish(e *entry) {
 	if e.pub == nil {
 		return
 	}
+	s.setOut(e, false)
 	switch e.pub.state {
+	case heldByGroup:
+		s.unhold(e)
 	case awaitingQueue:
 		delete(s.queue(e.inst.Queue).awaiting, e)
 	case known:

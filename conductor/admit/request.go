@@ -69,10 +69,14 @@ func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 		return reason
 	}
 	inst.Resources, inst.Required, inst.Forbidden = q.Resources, q.Required, q.Forbidden
+	if reason := s.view.admitToGroup(inst.Project, &inst.Boot); reason != nil {
+		return reason
+	}
 	if reason := s.usage.Check(inst.Project, q.Resources, s.view.limits(inst.Project)); reason != nil {
 		return reason
 	}
 	inst.State, inst.Attempt = compute.StateQueued, 1
+	s.ensureGroup(inst, s.view)
 	inst.QueuedAt, inst.Deadline = s.at(), inst.AcceptedAt.Add(inst.Boot.Deadline)
 	return nil
 }

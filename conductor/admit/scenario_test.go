@@ -23,7 +23,7 @@ import (
 //
 // A line of a story is one command; what it led to is indented below it.
 //
-//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [fail] [at=+5s]
+//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [fail] [at=+5s]
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
@@ -34,6 +34,7 @@ import (
 //	landed HOST 8                 where in the host's stream the last such command landed
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
+//	group NAME [project=p] policy=affinity [most=1] [over=gpu], ungroup NAME [project=p]
 //	quota PROJECT VCPU=2
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
 //	+30s                          time passes and timers fire as they come due
@@ -138,6 +139,8 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
 	case "list", "close", "drop", "withdraw":
 		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
+	case "group", "ungroup":
+		return s.group(t, words[0], a)
 	case "quota", "advice":
 		return s.know(t, words[0], a)
 	case "asleep":
@@ -238,6 +241,12 @@ func (s *story) effect(effect Effect) string {
 		if len(effect.Build.Avoid) > 0 {
 			text += fmt.Sprintf(" never on %s", effect.Build.Avoid)
 		}
+		if g := effect.Build.Group; g != nil {
+			text += fmt.Sprintf(" of group %s, at most %d a host, full are %s", g.Name, g.Most, g.Full)
+			if !g.Until.IsZero() {
+				text += fmt.Sprintf(" for %s", g.Until.Sub(s.now))
+			}
+		}
 		return text
 	case Tell:
 		c := effect.Command
@@ -256,6 +265,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Build != nil {
 			s.builds[c.Instance] = *c.Build
+			if !c.Build.WaitUntil.IsZero() {
+				text += fmt.Sprintf(" waits for %s", c.Build.WaitUntil.Sub(s.now))
+			}
 		}
 		if c.Reason != nil {
 			text += ": " + c.Reason.String()
@@ -324,6 +336,23 @@ func (s *story) list(what string, name compute.QueueName, topic compute.TopicID)
 		delete(s.view.Flavors, compute.FlavorName(name))
 	}
 	return s.hear(QueuesChanged{Queues: []compute.QueueName{name}})
+}
+
+// group has the catalog say something new of a group.
+func (s *story) group(t *testing.T, what string, a args) []string {
+	key := compute.GroupKey{Project: compute.Project(a.or("project", "p")), Name: compute.GroupName(a.bare[0])}
+	if delete(s.view.Groups, key); what == "group" {
+		policy, err := compute.ParseGroupPolicy(a.key["policy"])
+		g := compute.Group{
+			Project: key.Project, Name: key.Name, Policy: policy, Most: uint32(number(t, a.or("most", "0"))),
+			Over: compute.AxisName(a.key["over"]),
+		}
+		if err := cmp.Or(err, g.Check()); err != nil {
+			t.Fatal(err)
+		}
+		s.view.Groups[key] = g
+	}
+	return s.hear(GroupsChanged{Groups: []compute.GroupKey{key}})
 }
 
 func (s *story) know(t *testing.T, what string, a args) []string {

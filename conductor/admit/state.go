@@ -21,12 +21,15 @@ type State struct {
 	hosts     map[compute.HostID]*host
 	fences    fences // begun anew with every load
 	queues    map[compute.QueueName]*queue
+	groups    map[compute.GroupKey]*group
+	touched   []*group // something happened in them in this step
 	usage     *quota.Index
 	endings   map[compute.Project]*endings
 	overLimit map[compute.Project]bool // have more that have ended than are kept
 	timers    heap[*timer]
 	made      uint64 // timers made so far
 	hostsRead bool
+	lastNow   time.Time      // of the last step
 	shared    compute.Shared // what records have in common
 }
 
@@ -38,6 +41,7 @@ func New(opts Options) *State {
 		hosts:     map[compute.HostID]*host{},
 		fences:    newFences(opts.MaxFences),
 		queues:    map[compute.QueueName]*queue{},
+		groups:    map[compute.GroupKey]*group{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
 		overLimit: map[compute.Project]bool{},
@@ -49,7 +53,8 @@ func New(opts Options) *State {
 type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
-	endingIndex int // in endings
+	endingIndex int      // in endings
+	in          *inGroup // nil: it is a member of no group
 	// Begun anew with every load:
 	pub          *publication // queued; nil in any other state
 	toldAt       time.Time    // when its host was last told what it should do
@@ -81,6 +86,8 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	if inst.State.Ended() {
 		inst.Boot.DropUserData() // in records of before
 	}
+	s.lastNow = now
+	s.ensureGroup(inst, view)
 	e := s.newEntry()
 	e.toldAt = now
 	s.replace(e, inst, now)
@@ -91,6 +98,11 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 		e.pub.state, e.pub.at = unknown, now
 		if !pinned(inst) && !view.listed(inst.Queue) {
 			s.awaitQueue(e)
+		} else {
+			s.setOut(e, true)
+			if g := e.group(); g != nil {
+				g.loaded[e] = true
+			}
 		}
 	}
 	s.reschedule(e)
@@ -148,6 +160,9 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	}
 	if old != nil && next != nil && next.Attempt != old.Attempt {
 		e.sparedFrom = compute.OpNone
+		if e.in != nil {
+			e.in.gaveUp, e.in.denied = false, nil
+		}
 	}
 	s.usage.Replace(old, next)
 	e.inst = next
@@ -161,6 +176,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 			s.addEnded(e)
 		}
 	}
+	s.regroup(e)
 	if old == nil {
 		return
 	}

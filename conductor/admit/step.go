@@ -18,6 +18,7 @@ type step struct {
 
 // Step hears one input. now never goes back; records are stamped with it.
 func (s *State) Step(in Input, view View, now time.Time) Output {
+	s.lastNow = now
 	st := &step{State: s, view: view, now: now}
 	switch in := in.(type) {
 	case Requested:
@@ -30,6 +31,8 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 		st.startSilence()
 	case QueueStart:
 		st.startMoved(in.Queue, in.Start)
+	case GroupsChanged:
+		st.groupsChanged(in.Groups)
 	case QueuesChanged:
 		st.releaseListed(in.Queues)
 	case Published:
@@ -43,6 +46,7 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 }
 
 func (s *step) done() Output {
+	s.releaseGroups()
 	s.trim()
 	s.out.Due = s.NextDue()
 	return s.out
@@ -97,6 +101,13 @@ func (s *step) record(e *entry, next *compute.Instance) {
 // for a queue that is not listed awaits that.
 func (s *step) emitEffects(e *entry) {
 	for _, effect := range Effects(e.inst, s.at()) {
+		if e.inst.State == compute.StateQueued {
+			if s.setOut(e, false); !s.mayGo(e) {
+				s.hold(e)
+				continue
+			}
+			effect = s.asMember(e, effect)
+		}
 		switch effect := effect.(type) {
 		case Publish:
 			if !s.view.listed(effect.Queue) {
@@ -105,9 +116,12 @@ func (s *step) emitEffects(e *entry) {
 			}
 			s.unpublish(e)
 			e.pub.state, e.pub.at, e.pub.topic = pending, s.at(), s.view.Queues[effect.Queue].TopicID
+			s.setOut(e, true)
 		case Tell:
 			if effect.Command.Op == compute.CommandBuild {
+				s.unpublish(e)
 				e.pub.state, e.pub.at = unknown, s.at()
+				s.setOut(e, true)
 			}
 			e.toldAt = s.now
 		}

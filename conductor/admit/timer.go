@@ -63,7 +63,7 @@ func (s *State) next(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
-		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.republishAt(e))
+		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.republishAt(e), s.softDue(e))
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
@@ -110,11 +110,14 @@ func (e *entry) fire(s *step, until time.Time) {
 	case inst.State != compute.StateQueued:
 		s.repeatUnanswered(e)
 	case due(inst.Deadline):
-		s.end(e, s.deadlineExceeded(inst))
+		s.end(e, s.deadlineExceeded(e))
 	case due(s.noCapacity(inst)):
-		s.end(e, s.notTaken(inst))
+		s.end(e, s.notTaken(e))
 	case due(inst.PublishAt):
 		s.change(e, func(inst *compute.Instance) { inst.PublishAt = time.Time{} })
+	case due(s.softDue(e)):
+		e.in.gaveUp = true
+		s.emitEffects(e)
 	case due(s.republishAt(e)):
 		e.pub.republished++
 		s.emitEffects(e)
@@ -130,18 +133,34 @@ func (s *step) repeatUnanswered(e *entry) {
 	}
 }
 
-func (s *step) deadlineExceeded(inst *compute.Instance) *compute.Reason {
+func (s *step) deadlineExceeded(e *entry) *compute.Reason {
+	inst := e.inst
 	why := s.view.capacity(inst.Queue)
-	if pinned(inst) {
+	switch held := e.waitsForGroup(); {
+	case held != nil:
+		why = held
+	case pinned(inst):
 		why = &compute.Reason{Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host}
 	}
 	return &compute.Reason{
 		Code: compute.DeadlineExceeded, Host: why.Host, Hosts: why.Hosts,
-		Detail: fmt.Sprintf("unclaimed for %s: %s", inst.Boot.Deadline, why.Code),
+		Detail: fmt.Sprintf("unclaimed for %s: %s", inst.Boot.Deadline, describeWait(why)),
 	}
 }
 
-func (s *step) notTaken(inst *compute.Instance) *compute.Reason {
+// describeWait is why something waited: of a group what holds it up, else the code.
+func describeWait(why *compute.Reason) string {
+	if why.Code == compute.GroupRule {
+		return why.String()
+	}
+	return string(why.Code)
+}
+
+func (s *step) notTaken(e *entry) *compute.Reason {
+	inst := e.inst
+	if held := e.waitsForGroup(); held != nil {
+		return held
+	}
 	if pinned(inst) {
 		return &compute.Reason{
 			Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host,

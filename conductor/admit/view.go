@@ -20,6 +20,7 @@ type View struct {
 	Quotas       map[compute.Project]compute.Resources
 	Queues       map[compute.QueueName]compute.Queue // those listed, open or closed
 	Advice       map[compute.QueueName]compute.QueueAdvice
+	Groups       map[compute.GroupKey]compute.Group
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
 }
 
@@ -31,6 +32,7 @@ func NewView() View {
 		Quotas:       map[compute.Project]compute.Resources{},
 		Queues:       map[compute.QueueName]compute.Queue{},
 		Advice:       map[compute.QueueName]compute.QueueAdvice{},
+		Groups:       map[compute.GroupKey]compute.Group{},
 		Twins:        map[compute.HostID][]compute.Voice{},
 	}
 }

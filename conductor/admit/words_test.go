@@ -113,6 +113,7 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 	if h := a.key["avoid"]; h != "" {
 		b.Avoid = []compute.HostID{compute.HostID(h)}
 	}
+	b.Rules = compute.InGroup(compute.GroupName(a.key["group"]))
 	if a.has("fail") {
 		b.OnNoCapacity = compute.FailAtOnce
 	}

@@ -21,10 +21,11 @@ import (
 //	I2  no two hosts run one instance, and an attempt is granted to one claim only
 //	I3  usage is the sum of the live records (in checked, with the versions, the
 //	    diagram, the timers and that effects follow from records)
+//	I7  the running members of a group keep its rule
 //
 // and once everybody has been heard:
 //
-//	I1  every boot has ended in active, error or deleted
+//	I1  every boot has ended in active, error or deleted, or no host may have it by the rule of its group
 func TestWorld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -39,7 +40,7 @@ func TestWorld(t *testing.T) {
 type machine struct {
 	build compute.Build
 	claim compute.ClaimID
-	state string // claimed, running, ended
+	state string // claimed, running, ended; denied: undone and forgotten, so the attempt may come again
 }
 
 // agent is a dumb host: it has claims, reads its stream and writes reports, both
@@ -79,6 +80,13 @@ func newWorld(t *rapid.T) *world {
 	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
 	for i := range 3 {
 		w.agents = append(w.agents, &agent{id: compute.HostID(fmt.Sprintf("h%d", i))})
+	}
+	for _, g := range []compute.Group{
+		{Project: "p", Name: "apart", Policy: compute.AntiAffinity, Most: 1},
+		{Project: "p", Name: "near", Policy: compute.Affinity},
+		{Project: "p", Name: "rather", Policy: compute.SoftAffinity},
+	} {
+		w.view.Groups[g.Key()] = g
 	}
 	w.hear(HostsRead{})
 	return w
@@ -132,6 +140,7 @@ func (w *world) feedback(undelivered bool) {
 func (w *world) boot(id compute.InstanceID) {
 	w.asked[id] = true
 	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
+	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather"}).Draw(w.t, "group"))
 	if rapid.IntRange(0, 4).Draw(w.t, "pinned") == 0 {
 		b.Host = w.agents[0].id
 	}
@@ -195,7 +204,7 @@ func (w *world) granted(e Tell) {
 	}
 }
 
-// verify is I2, seen from outside.
+// verify is I2 and I7, seen from outside.
 func (w *world) verify() {
 	where := map[compute.InstanceID]compute.HostID{}
 	for _, a := range w.agents {
@@ -209,6 +218,58 @@ func (w *world) verify() {
 			where[m.build.Instance] = a.id
 		}
 	}
+	w.verifyRules(where)
+}
+
+// verifyRules judges by what was asked.
+func (w *world) verifyRules(where map[compute.InstanceID]compute.HostID) {
+	hosts := map[compute.HostID]bool{}
+	for id, host := range where {
+		switch w.group(id) {
+		case "apart":
+			for other, there := range where {
+				if other != id && there == host && w.group(other) == "apart" {
+					w.t.Fatalf("%s and %s of group apart run on %s", short(id), short(other), host)
+				}
+			}
+		case "near":
+			hosts[host] = true
+		}
+	}
+	if len(hosts) > 1 {
+		w.t.Fatalf("members of group near run on %v", hosts)
+	}
+}
+
+func (w *world) group(id compute.InstanceID) compute.GroupName {
+	if inst := w.state.Instance(id); inst != nil {
+		return inst.Boot.Group()
+	}
+	return ""
+}
+
+// ruled says whether no host may have what waits, by the rule of its group.
+func (w *world) ruled(inst *compute.Instance) bool {
+	if inst.State != compute.StateQueued {
+		return false
+	}
+	for _, a := range w.agents {
+		if inst.Boot.Host != "" && inst.Boot.Host != a.id {
+			continue
+		}
+		broken := false
+		for _, other := range w.state.instances {
+			if other.inst.ID == inst.ID || other.inst.Boot.Group() != inst.Boot.Group() || !other.inst.State.OnHost() {
+				continue
+			}
+			same := other.inst.Host == a.id
+			broken = broken || same && inst.Boot.Group() == "apart" || !same && inst.Boot.Group() == "near"
+		}
+		if !broken {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) pass(d time.Duration) {
@@ -226,7 +287,7 @@ func (w *world) take(a *agent) {
 
 func (w *world) claim(a *agent, b compute.Build) {
 	if w.now.After(b.Deadline) || slices.ContainsFunc(a.machines, func(m *machine) bool {
-		return m.build.Instance == b.Instance && (m.state != "ended" || m.build.Attempt >= b.Attempt)
+		return m.build.Instance == b.Instance && m.state != "denied" && (m.state != "ended" || m.build.Attempt >= b.Attempt)
 	}) {
 		return
 	}
@@ -309,7 +370,7 @@ func (w *world) obey(a *agent, m *machine, c compute.Command) {
 		m.state = "ended"
 		a.say(m, compute.ReportGone)
 	case c.Op == compute.CommandDeny && m.state == "claimed":
-		m.state = "ended"
+		m.state = "denied"
 	case c.Op == compute.CommandGrant && m.state == "claimed":
 		m.state = "running"
 		if rapid.IntRange(0, 3).Draw(w.t, "launch fails") == 0 {
@@ -320,7 +381,7 @@ func (w *world) obey(a *agent, m *machine, c compute.Command) {
 		a.say(m, compute.ReportStarted)
 	case m.state == "running" && (c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm):
 		a.say(m, compute.ReportStarted)
-	case m.state == "ended" && (c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm):
+	case (m.state == "ended" || m.state == "denied") && (c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm):
 		a.say(m, compute.ReportFailed)
 	case m.state == "running" && c.Op == compute.CommandPower:
 		a.say(m, compute.ReportChanged)
@@ -386,9 +447,14 @@ func (w *world) settle() {
 				w.deliverReport(a)
 			}
 		}
-		for _, b := range w.queue {
-			w.claim(w.agents[0], b)
+		for _, b := range w.queue { // what is claimed is accepted, and leaves the queue
+			for _, a := range w.agents {
+				if b.Group == nil || !slices.Contains(b.Group.Full, a.id) {
+					w.claim(a, b)
+				}
+			}
 		}
+		w.queue = nil
 		if w.quiet() {
 			return
 		}
@@ -421,7 +487,7 @@ func (w *world) quiet() bool {
 			w.t.Fatalf("%s is forgotten", id)
 		}
 		open := inst.Command != nil || inst.Confirm
-		if open || inst.State != compute.StateActive && !inst.State.Ended() {
+		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) {
 			return false
 		}
 		if inst.State == compute.StateActive && !w.runs(inst) {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// verifyRule finds a grant that breaks the rule of its group, by the records alone.
+func (c *checked) verifyRule(inst *compute.Instance, view View) {
+	c.t.Helper()
+	rule, ok := view.Groups[compute.GroupKey{Project: inst.Project, Name: inst.Boot.Group()}]
+	before := c.last[inst.ID]
+	if !ok || rule.Policy.Soft() || inst.State != compute.StateStarting || before.State == compute.StateStarting {
+		return
+	}
+	here, elsewhere := uint32(0), 0
+	for _, other := range c.last {
+		if other.ID == inst.ID || other.Project != inst.Project || other.Boot.Group() != rule.Name || !other.State.OnHost() {
+			continue
+		}
+		same := other.Host == inst.Host
+		if rule.Over != "" {
+			same = other.Boot.With[rule.Over] == inst.Boot.With[rule.Over]
+		}
+		if same {
+			here++
+		} else {
+			elsewhere++
+		}
+	}
+	if rule.Policy == compute.AntiAffinity && here >= rule.Most || rule.Policy == compute.Affinity && elsewhere > 0 {
+		c.t.Fatalf("%s is granted to %s beside %d members of group %s there and %d elsewhere: %s",
+			inst.ID, inst.Host, here, rule.Name, elsewhere, rule.Rule())
+	}
+}
+
+// verifyGroups counts the members of each group again, and finds one that is held though it may go. Only advice may let
+// one go without a step.
+func (c *checked) verifyGroups(view View, now time.Time) {
+	c.t.Helper()
+	members := map[compute.GroupKey]map[*entry]bool{}
+	for _, e := range c.instances {
+		if e.inst.Boot.Group() == "" || e.inst.State.Ended() {
+			if e.in != nil {
+				c.t.Fatalf("%s is counted in group %s", e.inst.ID, e.in.group.key.Name)
+			}
+			continue
+		}
+		key := compute.GroupKey{Project: e.inst.Project, Name: e.inst.Boot.Group()}
+		if members[key] == nil {
+			members[key] = map[*entry]bool{}
+		}
+		members[key][e] = true
+	}
+	if len(c.groups) != len(members) || len(c.touched) > 0 {
+		c.t.Fatalf("%d groups have members, %d are known, %d were not looked at", len(members), len(c.groups), len(c.touched))
+	}
+	st := &step{State: c.State, view: view, now: now}
+	for key, g := range c.groups {
+		if !maps.Equal(g.members, members[key]) {
+			c.t.Fatalf("group %s has %d members, and knows %d", key.Name, len(members[key]), len(g.members))
+		}
+		c.verifyGroup(st, g)
+	}
+}
+
+func (c *checked) verifyGroup(st *step, g *group) {
+	c.t.Helper()
+	var there, out counts
+	held := 0
+	for e := range g.members {
+		if e.inst.State.OnHost() {
+			there.add(g.domain(e.inst), 1)
+		}
+		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
+		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue {
+			out.add(g.slot(e.inst), 1)
+		}
+		if (e.in.heldAs != "") != (waits && e.pub.state == heldByGroup) {
+			c.t.Fatalf("%s is held as %q in state %d", e.inst.ID, e.in.heldAs, e.pub.state)
+		}
+		if e.in.heldAs != "" {
+			held++
+			if h := g.held[g.slot(e.inst)]; h == nil || !slices.Contains(h.items, e) {
+				c.t.Fatalf("%s is not found among what its group holds", e.inst.ID)
+			}
+			later := g.rule != nil && g.rule.Over == "" && g.index > 0 // advice or time may let it go
+			if !later && st.mayGo(e) {
+				c.t.Fatalf("%s is held, and may go", e.inst.ID)
+			}
+		}
+	}
+	if there.all != g.there.all || !maps.Equal(there.by, g.there.by) {
+		c.t.Fatalf("group %s has members on %v, and counts %v", g.key.Name, there.by, g.there.by)
+	}
+	if out.all != g.out.all || !maps.Equal(out.by, g.out.by) {
+		c.t.Fatalf("group %s has published members %v, and counts %v", g.key.Name, out.by, g.out.by)
+	}
+	for d, h := range g.held {
+		if held -= len(h.items); len(h.items) == 0 {
+			c.t.Fatalf("an empty list of what is held of %q", d)
+		}
+	}
+	if held != 0 {
+		c.t.Fatalf("group %s holds what is no member", g.key.Name)
+	}
+}
