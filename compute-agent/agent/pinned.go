@@ -53,9 +53,11 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
 	case closed != "":
 		why = closed
+	case l.waitsForRoom(b):
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())
-	default:
+	}
+	if why == "" {
 		return false
 	}
 	l.reports.tell(compute.Report{
@@ -63,6 +65,11 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		Trace: b.Trace,
 	})
 	return true
+}
+
+// waitsForRoom says whether pinned work waits for machines here to end: it asks for that, and fits an empty host.
+func (l *loop) waitsForRoom(b compute.Build) bool {
+	return l.clock.At(l.o.Now()).Before(b.WaitUntil) && l.view.host.Room().Fits(b.Resources)
 }
 
 // lacks says why a machine has no room.

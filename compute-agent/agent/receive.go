@@ -86,6 +86,10 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 		offers: l.offers(now), mistrusts: l.starts.mistrusts(b.Image, now), late: l.late(b), fits: fits,
 		slots: l.tasks.free(l.o.Slots), closed: l.closed(b, now),
 	}
+	if g := b.Group; g != nil {
+		a.members, a.adopted = l.tasks.members(b.Project, g.Name)
+		a.groupOver = !g.Until.IsZero() && !l.clock.At(l.o.Now()).Before(g.Until)
+	}
 	switch how, why := a.verdict(); how {
 	case wire.AckAccept:
 		l.debug("work is void", b, why)

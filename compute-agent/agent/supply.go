@@ -95,6 +95,18 @@ func hasSlot(t task.Task) bool {
 	return t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered
 }
 
+// members is how many members of a project's group are here, or may be until they are destroyed; adopted says that
+// there may be more, among machines that the journal knew nothing of.
+func (ts tasks) members(p compute.Project, g compute.GroupName) (n uint32, adopted bool) {
+	for _, t := range ts {
+		adopted = adopted || t.Queue == ""
+		if t.Project == p && t.Group == g && !t.Destroyed {
+			n++
+		}
+	}
+	return n, adopted
+}
+
 // claiming says whether an answer to a claim may still come.
 func (ts tasks) claiming() bool {
 	for _, t := range ts {

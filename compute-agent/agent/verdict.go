@@ -26,6 +26,9 @@ type arrival struct {
 	late      bool                   // the deadline has passed, by the clock that the host goes by
 	fits      bool                   // there is room
 	slots     int                    // for builds, that are free
+	members   uint32                 // of the work's group, that are known to be here
+	adopted   bool                   // there are machines here of which the groups are not known
+	groupOver bool                   // the group's rule was a preference, for a time that is over
 	closed    string                 // why its user data cannot be opened here; empty: it can, or is not sealed
 }
 
@@ -40,6 +43,8 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 		return wire.AckRelease, "this host does not offer any more"
 	case slices.Contains(a.build.Avoid, a.host):
 		return wire.AckRelease, "the request avoids this host"
+	case a.fullOfGroup():
+		return wire.AckRelease, "as many of its group are here as may be"
 	case slices.Contains(a.build.Failed, a.host) && !again:
 		return wire.AckRelease, "an earlier attempt failed here"
 	case a.closed != "":
@@ -57,11 +62,18 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 	return 0, ""
 }
 
+// fullOfGroup says whether the work's group leaves it to hosts with fewer members. What the host knows itself is newer
+// than what the work says.
+func (a arrival) fullOfGroup() bool {
+	g := a.build.Group
+	return g != nil && !a.groupOver && (a.members >= g.Most || a.adopted && slices.Contains(g.Full, a.host))
+}
+
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its user
 // data is sealed under a key that this process has not, or its flavor was another when it was asked for (outgrown),
 // and that is not for this host.
 func (a arrival) never(outgrown bool) bool {
-	return slices.Contains(a.build.Avoid, a.host) || a.closed != "" || !accepts(a.build, a.traits) || !a.fits && outgrown
+	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() && a.build.Group.Until.IsZero() || a.closed != "" || !accepts(a.build, a.traits) || !a.fits && outgrown
 }
 
 // known decides about work for an instance that is here already.

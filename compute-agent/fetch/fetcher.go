@@ -174,6 +174,9 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		}
 	}
 	for _, b := range f.pinned {
+		if !b.WaitUntil.IsZero() && !has.Room.Fits(b.Resources) {
+			continue // nobody knows when it will: until then others may have what is free
+		}
 		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}

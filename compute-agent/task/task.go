@@ -25,6 +25,7 @@ type Task struct {
 	Resources compute.Resources
 	compute.Place
 	Trace   compute.Trace
+	Group   compute.GroupName // that keeps its members apart; empty: none
 	Stage   Stage
 	Broken  *Failure            // Preparing failed; a grant is answered with it
 	End     *End                // Ending only
@@ -160,10 +161,14 @@ func DefaultRules() Rules {
 
 // New makes the task of work that was offered to this host, with the place that it has there.
 func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
-	return Task{
+	t := Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
 		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned,
 	}
+	if b.Group != nil {
+		t.Group = b.Group.Name
+	}
+	return t
 }
 
 // Holds says whether attempt and claim are this task's.
