@@ -49,9 +49,10 @@ const (
 // Catalog takes records of the catalog topic, in order; end says that there
 // are no more for now.
 func (m *Manager) Catalog(recs []wire.Record, end bool) {
-	m.apply(catalogStream, recs, end, func(rec wire.Record, _ time.Time) {
-		m.view.catalog(rec)
+	m.apply(catalogStream, recs, end, func(rec wire.Record, now time.Time) {
+		m.view.catalog(rec, now)
 		wake(m.reconcile)
+		wake(m.rings)
 	})
 }
 

@@ -45,6 +45,7 @@ type view struct {
 	twins      twins.Watch
 	warned     map[compute.HostID]time.Time // when the agents of a host were told last that they are several
 	asks       map[compute.HostID]ask       // agents that are to be told whether they are alone
+	groups     groups
 	advisor    *advise.Advisor
 	ringer     *ring.Ringer
 	rejects    rejects
@@ -94,16 +95,26 @@ func newView(o Options) *view {
 		stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
 		unsigned: map[compute.HostID]bool{}, warned: map[compute.HostID]time.Time{}, asks: map[compute.HostID]ask{},
+		groups:  newGroups(),
 		advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 }
 
-func (v *view) catalog(rec wire.Record) {
+func (v *view) catalog(rec wire.Record, now time.Time) {
 	e, err := wire.DecodeCatalog(rec)
 	switch {
 	case err != nil:
 		v.unreadable(rec, err)
 		return
+	case e.GroupName != "":
+		key := compute.GroupKey{Project: e.Project, Name: e.GroupName}
+		if delete(v.groups.rules, key); e.Group != nil {
+			v.groups.rules[key] = *e.Group
+		}
+		for _, q := range v.groups.waitIn(key) {
+			v.ringer.Again(q, now)
+		}
+		return // queues are what they were
 	case e.Flavor != nil:
 		v.flavors[e.FlavorName] = *e.Flavor
 	case e.Capability != nil:
@@ -228,10 +239,11 @@ type queueChange struct {
 }
 
 // instance keeps only the instances that need a queue.
-func (v *view) instance(rec wire.Record, now time.Time) queueChange {
+func (v *view) instance(rec wire.Record, now time.Time) (out queueChange) {
 	key := string(rec.Key)
 	var is need
 	var work ring.Work
+	var in groupMember
 	if delete(v.later, key); rec.Value != nil {
 		if wire.LaterThan(rec, v.reads) {
 			if len(v.later) == 0 {
@@ -240,24 +252,37 @@ func (v *view) instance(rec wire.Record, now time.Time) queueChange {
 					zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset))
 			}
 			v.later[key] = true
-			return queueChange{}
+			return out
 		}
 		i, err := wire.DecodeInstance(rec.ReadUpTo(v.reads))
 		if err != nil {
 			v.unreadable(rec, err)
-			return queueChange{}
+			return out
 		}
 		v.shared.Instance(&i)
-		is, work = needOf(i), workOf(key, i)
+		is = needOf(i)
+		waits := is.queue
+		if !is.waiting {
+			waits = ""
+		}
+		in = memberOf(i, waits)
+		work = v.workOf(key, i)
 	}
+	left, queues := v.groups.note(key, in)
+	defer func() {
+		for _, q := range queues {
+			v.ringer.NowFits(q, left, now)
+		}
+		out.came = out.came || len(queues) > 0
+	}()
 	was := v.need[key]
 	if is == was {
-		return queueChange{}
+		return out
 	}
 	if is.waiting && !(was.waiting && was.queue == is.queue) { // the end of a back-off is no second attempt
 		v.came[is.queue]++
 	}
-	out := v.drop(key, was)
+	out = v.drop(key, was)
 	if was.waiting {
 		v.ringer.Went(was.queue, key, !is.waiting && is.queue != "", now)
 		v.advisor.MarkDirty(was.queue)
@@ -275,10 +300,14 @@ func (v *view) instance(rec wire.Record, now time.Time) queueChange {
 
 // workOf says where an instance's work must not run, and where it rather should not.
 // Work that does not back off is published now, whatever time it is for its conductor.
-func workOf(key string, i compute.Instance) ring.Work {
+func (v *view) workOf(key string, i compute.Instance) ring.Work {
 	w := ring.Work{Key: key, Due: i.PublishAt, Avoid: i.Boot.Avoid}
 	for _, f := range i.Failures {
 		w.Failed = append(w.Failed, f.Host)
+	}
+	if g := i.Boot.Group(); g != "" {
+		key := compute.GroupKey{Project: i.Project, Name: g}
+		w.Kept = func(h compute.HostID) bool { return v.groups.keeps(key, h) }
 	}
 	return w
 }

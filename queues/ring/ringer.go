@@ -32,6 +32,7 @@ type queue struct {
 	name  compute.QueueName
 	works map[string]Work // published and not claimed
 	picky int             // of them: how many will not run on some host
+	apart int             // of them: how many want a host each, for their group keeps its members apart
 	later map[string]Work // to be published
 
 	rung    map[compute.HostID]time.Time // until when each ring counts
@@ -82,9 +83,7 @@ func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 func (r *Ringer) publish(q *queue, w Work, now time.Time) {
 	w.Due = now
 	q.works[w.Key], r.waiting[q.name] = w, struct{}{}
-	if w.picks() {
-		q.picky++
-	}
+	q.countWork(w, 1)
 	q.noteBuild(now)
 	if when := q.rounded.Add(deepEvery); len(q.works) > deep && when.After(now) {
 		r.schedule(q, when)
@@ -100,7 +99,16 @@ const (
 	deepEvery = 50 * time.Millisecond
 )
 
-func (w Work) picks() bool { return len(w.Avoid)+len(w.Failed) > 0 }
+func (q *queue) countWork(w Work, n int) {
+	if w.picks() {
+		q.picky += n
+	}
+	if w.Kept != nil {
+		q.apart += n
+	}
+}
+
+func (w Work) picks() bool { return len(w.Avoid)+len(w.Failed) > 0 || w.Kept != nil }
 
 // Went takes note that a build does not wait any more: claimed says that a host has it.
 func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time.Time) {
@@ -114,9 +122,7 @@ func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time
 		return
 	}
 	delete(q.works, key)
-	if w.picks() {
-		q.picky--
-	}
+	q.countWork(w, -1)
 	if q.fewer = q.fewer || claimed; claimed {
 		took := min(now.Sub(w.Due), r.rules.Slowest)
 		r.claims += (took - r.claims) / claimsBelieved
@@ -184,6 +190,15 @@ func (r *Ringer) NowFits(name compute.QueueName, h compute.HostID, now time.Time
 		if q.vain = 0; len(q.nowFit) < r.wanted(q) && !slices.Contains(q.nowFit, h) {
 			q.nowFit = append(q.nowFit, h)
 		}
+		r.schedule(q, now.Add(r.rules.Soonest/2))
+	}
+}
+
+// Again says that hosts which have left a queue's work to others may take it now: it is as if none had been rung in vain.
+func (r *Ringer) Again(name compute.QueueName, now time.Time) {
+	if q := r.queues[name]; q != nil && len(q.works) > 0 {
+		clear(q.rung)
+		q.vain, q.judged = 0, time.Time{}
 		r.schedule(q, now.Add(r.rules.Soonest/2))
 	}
 }
@@ -311,8 +326,8 @@ func (r *Ringer) endRound(q *queue, now time.Time) {
 
 // wanted is how many hosts should look at the work that lies in a queue.
 func (r *Ringer) wanted(q *queue) int {
-	n := len(q.works)
-	want := min(r.rules.First*n, 2*r.rules.Batch+n/r.rules.Batch)
+	n := len(q.works) - q.apart
+	want := q.apart + min(r.rules.First*n, 2*r.rules.Batch+n/r.rules.Batch)
 	if q.vain > 0 {
 		want += r.rules.First << min(q.vain-1, 12)
 	}
@@ -350,7 +365,8 @@ const maxAsked = 200
 func (q *queue) unwelcome(h compute.HostID, failed bool) bool {
 	asked := 0
 	for _, w := range q.works {
-		if !slices.Contains(w.Avoid, h) && !(failed && slices.Contains(w.Failed, h)) {
+		kept := w.Kept != nil && w.Kept(h)
+		if !kept && !slices.Contains(w.Avoid, h) && !(failed && slices.Contains(w.Failed, h)) {
 			return false
 		}
 		if asked++; asked == maxAsked {

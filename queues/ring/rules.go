@@ -42,6 +42,8 @@ type Work struct {
 	Due    time.Time        // when it is published
 	Avoid  []compute.HostID // it must not run there
 	Failed []compute.HostID // earlier attempts failed there: rather not
+	// Kept says whether it must not run on a host as things are; nil: on none. It may change at any time.
+	Kept func(compute.HostID) bool
 }
 
 // Ring is what one host is told.
