@@ -134,10 +134,14 @@ func (s *Service) record(ch catalog.Change, id string) wire.Record {
 		rec = wire.EncodeCapability(*ch.Capability)
 	case ch.Quota != nil:
 		rec = wire.EncodeQuota(*ch.Quota)
+	case ch.Group != nil:
+		rec = wire.EncodeGroup(*ch.Group)
 	case ch.RemoveFlavor != "":
 		rec = wire.Tombstone(wire.KeyFlavor(ch.RemoveFlavor))
 	case ch.RemoveCapability != "":
 		rec = wire.Tombstone(wire.KeyCapability(ch.RemoveCapability))
+	case ch.RemoveGroup != compute.GroupKey{}:
+		rec = wire.Tombstone(wire.KeyGroup(ch.RemoveGroup.Project, ch.RemoveGroup.Name))
 	default:
 		rec = wire.Tombstone(wire.KeyQuota(ch.RemoveQuota))
 	}
@@ -154,7 +158,9 @@ func read(rec wire.Record) (catalog.Change, error) {
 	case err != nil:
 		return catalog.Change{}, err
 	case !e.Removed:
-		return catalog.Change{Flavor: e.Flavor, Capability: e.Capability, Quota: e.Quota}, nil
+		return catalog.Change{Flavor: e.Flavor, Capability: e.Capability, Quota: e.Quota, Group: e.Group}, nil
+	case e.GroupName != "":
+		return catalog.Change{RemoveGroup: compute.GroupKey{Project: e.Project, Name: e.GroupName}}, nil
 	}
 	return catalog.Change{RemoveFlavor: e.FlavorName, RemoveCapability: e.Axis, RemoveQuota: e.Project}, nil
 }

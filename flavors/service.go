@@ -32,11 +32,12 @@ type View interface {
 
 // Options are what a service needs of the outside.
 type Options struct {
-	Topics wire.Topics
-	Log    Log
-	View   View
-	Work   catalog.Work   // counts the queued and starting instances of a queue
-	Limits catalog.Limits // zero: catalog.DefaultLimits
+	Topics  wire.Topics
+	Log     Log
+	View    View
+	Work    catalog.Work    // counts the queued and starting instances of a queue
+	Members catalog.Members // counts the members of a group
+	Limits  catalog.Limits  // zero: catalog.DefaultLimits
 	// Timeout is how long a change may take in all; default 15 s.
 	Timeout time.Duration
 	// NewID makes the id of a change: random, never the same twice. nil: one
@@ -164,4 +165,18 @@ func (s *Service) RemoveCapability(
 // SetQuota replaces what a project may have. See catalog.Catalog.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, q compute.Quota, how How) (catalog.Change, error) {
 	return s.change(ctx, "quota set", how, func(c *catalog.Catalog) (catalog.Change, error) { return c.SetQuota(q) })
+}
+
+// SetGroup makes a group, or changes the rule of one. See catalog.Catalog.SetGroup.
+func (s *Service) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) (catalog.Change, error) {
+	return s.change(ctx, "group set", How{}, func(c *catalog.Catalog) (catalog.Change, error) {
+		return c.SetGroup(g, onlyNew)
+	})
+}
+
+// RemoveGroup ends a group. See catalog.Catalog.RemoveGroup.
+func (s *Service) RemoveGroup(ctx context.Context, key compute.GroupKey) (catalog.Change, error) {
+	return s.change(ctx, "group delete", How{}, func(c *catalog.Catalog) (catalog.Change, error) {
+		return c.RemoveGroup(key, s.opts.Members)
+	})
 }

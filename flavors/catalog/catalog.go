@@ -25,21 +25,24 @@ type Catalog struct {
 	flavors      map[compute.FlavorName]compute.Flavor
 	capabilities map[compute.AxisName]compute.Capability
 	quotas       map[compute.Project]compute.Quota
+	groups       map[compute.GroupKey]compute.Group
 }
 
 // New is a catalog with nothing in it.
 func New(limits Limits) *Catalog { return &Catalog{limits: limits} }
 
 // Change is one entry of the catalog to write or to remove: exactly one of the
-// first six fields is set, none if there is nothing to do. The counts tell what
+// first eight fields is set, none if there is nothing to do. The counts tell what
 // it does to the queues; Apply does not look at them.
 type Change struct {
 	Flavor           *compute.Flavor
 	Capability       *compute.Capability
 	Quota            *compute.Quota
+	Group            *compute.Group
 	RemoveFlavor     compute.FlavorName
 	RemoveCapability compute.AxisName
 	RemoveQuota      compute.Project
+	RemoveGroup      compute.GroupKey
 
 	Added   int // queues it makes
 	Removed int // queues it closes
@@ -49,14 +52,15 @@ type Change struct {
 
 // Nothing says whether all is already as asked for.
 func (c Change) Nothing() bool {
-	return c.Flavor == nil && c.Capability == nil && c.Quota == nil &&
-		c.RemoveFlavor == "" && c.RemoveCapability == "" && c.RemoveQuota == ""
+	return c.Flavor == nil && c.Capability == nil && c.Quota == nil && c.Group == nil &&
+		c.RemoveFlavor == "" && c.RemoveCapability == "" && c.RemoveQuota == "" && c.RemoveGroup == compute.GroupKey{}
 }
 
 // Apply is the catalog after these changes, right or wrong.
 func (c *Catalog) Apply(changes ...Change) *Catalog {
 	next := &Catalog{
 		limits: c.limits, flavors: clone(c.flavors), capabilities: clone(c.capabilities), quotas: clone(c.quotas),
+		groups: clone(c.groups),
 	}
 	for _, ch := range changes {
 		next.put(ch)
@@ -72,12 +76,16 @@ func (c *Catalog) put(ch Change) {
 		c.capabilities[ch.Capability.Axis] = *ch.Capability
 	case ch.Quota != nil:
 		c.quotas[ch.Quota.Project] = *ch.Quota
+	case ch.Group != nil:
+		c.groups[ch.Group.Key()] = *ch.Group
 	case ch.RemoveFlavor != "":
 		delete(c.flavors, ch.RemoveFlavor)
 	case ch.RemoveCapability != "":
 		delete(c.capabilities, ch.RemoveCapability)
 	case ch.RemoveQuota != "":
 		delete(c.quotas, ch.RemoveQuota)
+	case ch.RemoveGroup != compute.GroupKey{}:
+		delete(c.groups, ch.RemoveGroup)
 	}
 }
 
@@ -96,6 +104,10 @@ func (c *Catalog) Revert(ch Change) Change {
 		return c.quotaAsIs(ch.Quota.Project)
 	case ch.RemoveQuota != "":
 		return c.quotaAsIs(ch.RemoveQuota)
+	case ch.Group != nil:
+		return c.groupAsIs(ch.Group.Key())
+	case ch.RemoveGroup != compute.GroupKey{}:
+		return c.groupAsIs(ch.RemoveGroup)
 	}
 	return Change{}
 }
@@ -119,6 +131,13 @@ func (c *Catalog) quotaAsIs(p compute.Project) Change {
 		return Change{Quota: &q}
 	}
 	return Change{RemoveQuota: p}
+}
+
+func (c *Catalog) groupAsIs(key compute.GroupKey) Change {
+	if g, ok := c.groups[key]; ok {
+		return Change{Group: &g}
+	}
+	return Change{RemoveGroup: key}
 }
 
 // Flavor finds a flavor. What it answers is shared: do not change it.

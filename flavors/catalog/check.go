@@ -25,6 +25,9 @@ func (c *Catalog) Problems() []error {
 	for _, q := range c.Quotas() {
 		add(checkQuota(q))
 	}
+	for _, g := range c.groups {
+		add(g.Check())
+	}
 	for _, f := range c.Flavors() {
 		add(c.checkFlavor(f))
 	}

@@ -121,8 +121,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		id, command = id2, "alien"
 	}
 	target = strings.NewReplacer("{id}", string(id), "{host}", "h1", "{flavor}", "m1.small", "{axis}", "gpu",
-		"{queue}", "m1.small", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
-	if strings.Contains(op.path, "/v1/instances") && op.id != "boot" {
+		"{queue}", "m1.small", "{group}", "web", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
+	if (strings.Contains(op.path, "/v1/instances") || strings.Contains(op.path, "/v1/groups")) && op.id != "boot" {
 		target += "?project=" + string(project)
 	}
 	switch op.id {
@@ -136,6 +136,10 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		body = fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
 	case "set-quota":
 		body = `{"limits": {"INSTANCES": 3}}`
+	case "create-group":
+		body = `{"name": "web", "policy": "affinity"}`
+	case "set-group":
+		body = `{"policy": "affinity"}`
 	case "add-flavor":
 		body = `{"name": "m1.large", "resources": {"VCPU": 8}}`
 	case "add-capability":

@@ -75,6 +75,8 @@ func (op operationOf) target() string {
 		return "host/h1"
 	case op.id == "add-flavor":
 		return "flavor/m1.large"
+	case op.id == "create-group", strings.Contains(op.path, "{group}"):
+		return "group/web"
 	case strings.Contains(op.path, "{flavor}"):
 		return "flavor/m1.small"
 	case op.id == "add-capability":
@@ -128,7 +130,7 @@ func (n *node) yes(op operationOf, token string) {
 		n.Errorf("not whose it is: %+v", e)
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
-	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability"}
+	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability", "delete-group"}
 	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}

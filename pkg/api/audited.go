@@ -59,6 +59,7 @@ func (s *Server) noteTarget(ctx context.Context, h huma.Context) {
 	audit.Target(ctx, "instance", compute.InstanceID(instance), instance)
 	audit.Target(ctx, "host", compute.HostID(host), host)
 	audit.Target(ctx, "flavor", compute.FlavorName(flavor), flavor)
+	audit.Target(ctx, "group", compute.GroupName(h.Param("group")), h.Param("group"))
 	audit.Target(ctx, "capability", compute.AxisName(axis), axis)
 	audit.Target(ctx, "token", compute.TokenID(token), token)
 }

@@ -101,7 +101,10 @@ func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) e
 	if _, others := s.views.instances.otherOwner(at); others {
 		return errIDTaken(ctx, at)
 	}
-	return s.checkBoot(b)
+	if err := s.checkBoot(b); err != nil {
+		return err
+	}
+	return s.checkGroup(at.project, b)
 }
 
 // errIDTaken is the refusal of an id that another project has. A caller that may not see that project is

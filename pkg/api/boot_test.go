@@ -55,7 +55,7 @@ func TestBootIsPublishedAsAsked(t *testing.T) {
 		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Boot: &compute.Boot{
 			Name: "web-1", Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}, Image: "debian",
-			Metadata: map[string]string{"a": "b"}, UserData: []byte("hi"), Attempts: 5, Deadline: 600e9,
+			Metadata: map[string]string{"a": "b"}, UserData: "hi", Attempts: 5, Deadline: 600e9,
 			OnNoCapacity: compute.FailAtOnce, Host: "h7", Avoid: []compute.HostID{"h8"},
 		},
 	}

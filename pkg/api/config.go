@@ -70,6 +70,17 @@ type CatalogItems interface {
 	Quota(compute.Project) (compute.Quota, bool)
 }
 
+// GroupCatalog has the groups of projects.
+type GroupCatalog interface {
+	// Groups are those of one project, by name.
+	Groups(compute.Project) []compute.Group
+	Group(compute.GroupKey) (compute.Group, bool)
+	// SetGroup makes a group or replaces its rule; with onlyNew another one of the name is a conflict.
+	SetGroup(ctx context.Context, g compute.Group, onlyNew bool) error
+	// RemoveGroup is refused while the group has members.
+	RemoveGroup(ctx context.Context, key compute.GroupKey) error
+}
+
 // Change is what a change of the catalog does to the queues.
 type Change struct {
 	Added   int // queues it makes
@@ -103,6 +114,7 @@ type Catalog interface {
 	FlavorChanger
 	CapabilityChanger
 	QuotaChanger
+	GroupCatalog
 }
 
 // Config is what a node needs of the world.

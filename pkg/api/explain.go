@@ -78,6 +78,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 	if i.State == compute.StateQueued {
 		var oldest time.Duration
 		f.Hosts, oldest = s.standings(i)
+		f.Group = s.group(i)
 		hosts := s.fromAnswer(f.Hosts, oldest)
 		if !s.seesAmounts(i.Boot) {
 			hosts.Room, hosts.Empty, hosts.Short = min(hosts.Room, 1), min(hosts.Empty, 1), []rest.Shortage{}
@@ -101,13 +102,13 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 // seesAmounts says whether the caller may see how much there is for a boot. Where the boot names hosts, that tells what
 // they have free, by itself or beside what there is without naming them: so what other projects have there.
 func (s *presenter) seesAmounts(b compute.Boot) bool {
-	return s.names || b.Host == "" && len(b.Avoid) == 0
+	return s.names || b.Host == "" && len(b.Avoid) == 0 && b.Group() == ""
 }
 
 // standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
 func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {
 	hosts, oldest := s.hosts()
-	return explain.Hosts(wantedBy(i), hosts), oldest
+	return explain.Hosts(s.wanted(i), hosts), oldest
 }
 
 // hosts are all hosts as one request sees them, and how old the oldest word is that counts.
@@ -118,9 +119,10 @@ func (s *presenter) hosts() ([]explain.Host, time.Duration) {
 	return s.known, s.oldest
 }
 
-// wantedBy is the machine that an instance asks for.
-func wantedBy(i *compute.Instance) explain.Wanted {
+// wanted is the machine that an instance asks for.
+func (s *presenter) wanted(i *compute.Instance) explain.Wanted {
 	w := explain.WantedBy(i)
+	w.Group = s.group(i)
 	w.Key, _ = sealed.KeyOf(i.Boot.Sealed)
 	return w
 }
@@ -129,10 +131,13 @@ func wantedBy(i *compute.Instance) explain.Wanted {
 // of a host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put
 // right.
 func (s *presenter) counts(i *compute.Instance) explain.Counts {
-	w := wantedBy(i)
+	w := s.wanted(i)
 	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
 	w.Avoid, w.Failed, w.Image = nil, nil, "" // of which lists say nothing
 	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
+	if w.Group != nil {
+		same += fmt.Sprint(w.Group.Rule, w.Group.Same)
+	}
 	out, known := s.counted[same]
 	if !known {
 		out = s.views.hosts.capacity(w, s.now).Counts
@@ -186,13 +191,14 @@ type explainBootInput struct {
 	With    []string           `query:"with,explode" doc:"A choice on a capability, as in gpu=a100; repeatable."`
 	Host    compute.HostID     `query:"host" doc:"There and nowhere else."`
 	Avoid   []compute.HostID   `query:"avoid,explode" doc:"Never there; repeatable."`
+	Group   compute.GroupName  `query:"group" doc:"As a member of that group."`
 }
 
 type placementOutput struct{ Body rest.Placement }
 
 // explainBoot judges a boot that nobody asked for yet.
 func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placementOutput, error) {
-	boot := rest.Boot{Project: orDefault(in.Project), Flavor: in.Flavor, Host: in.Host, Avoid: in.Avoid}
+	boot := rest.Boot{Project: orDefault(in.Project), Flavor: in.Flavor, Host: in.Host, Avoid: in.Avoid, Group: in.Group}
 	for _, text := range in.With {
 		axis, value, ok := strings.Cut(text, "=")
 		if !ok {

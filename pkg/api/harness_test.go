@@ -187,6 +187,7 @@ func nodeThat(t testing.TB, change func(*Config)) *node {
 	topics := wire.Topics{Prefix: "test."}
 	n.catalog = flavors.New(flavors.Options{
 		Topics: topics, Log: writer{n}, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
+		Members: func(key compute.GroupKey) int { return n.Server.Members(key) },
 	})
 	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Heard: heard{n}, Catalog: testCatalog{n.catalog}}
 	change(&c)
@@ -245,6 +246,20 @@ func (s testCatalog) RemoveCapability(ctx context.Context, a compute.AxisName, d
 
 func (s testCatalog) SetQuota(ctx context.Context, q compute.Quota) error {
 	_, err := s.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+func (s testCatalog) Groups(p compute.Project) []compute.Group { return s.Catalog().Groups(p) }
+
+func (s testCatalog) Group(key compute.GroupKey) (compute.Group, bool) { return s.Catalog().Group(key) }
+
+func (s testCatalog) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) error {
+	_, err := s.Service.SetGroup(ctx, g, onlyNew)
+	return err
+}
+
+func (s testCatalog) RemoveGroup(ctx context.Context, key compute.GroupKey) error {
+	_, err := s.Service.RemoveGroup(ctx, key)
 	return err
 }
 

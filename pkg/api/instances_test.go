@@ -34,7 +34,7 @@ func TestShowAll(t *testing.T) {
 	n := newNode(t)
 	i := instance(id1, "web", compute.StateActive, func(i *compute.Instance) {
 		i.Boot.With, i.Queue = compute.Choices{"gpu": "a100"}, "m1.small.gpu-a100"
-		i.Boot.Image, i.Boot.Metadata, i.Boot.UserData = "debian", map[string]string{"a": "b"}, []byte("secret")
+		i.Boot.Image, i.Boot.Metadata, i.Boot.UserData = "debian", map[string]string{"a": "b"}, "secret"
 		i.Boot.Avoid = []compute.HostID{"h9"}
 		i.Attempt, i.Version, i.Power = 2, 7, compute.PowerRunning
 		i.Failures = []compute.Failure{{Host: "h3", Attempt: 1, Class: compute.FailureHost, Message: "disk", At: start}}

@@ -40,6 +40,7 @@ import (
 //	a project's, of some states        byProject[p].byState
 //	a project's, by queue or flavor    byProject[p].byQueue, byFlavor
 //	a project's, by name, or a part    byProject[p].byName, byID
+//	the members of a group             byProject[p].byGroup
 //	a project's usage                  byProject[p].used
 //	how many need or wait in a queue   byQueue[q].needed, queued
 //	its position in the queue          byQueue[q].waiting
@@ -86,6 +87,7 @@ type projectIndex struct {
 	byFlavor map[compute.FlavorName]*sorted.List[*entry]     // in the order of lists
 	byName   *sorted.List[*entry]                            // by name; all that the project has
 	byID     *sorted.List[*entry]                            // by id; all that the project has
+	byGroup  map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
 	used     compute.Resources                               // by those that count; no zeros
 }
 
@@ -362,6 +364,7 @@ func (t *projectIndex) add(k *entry) {
 	t.byID.Add(k)
 	addTo(t.byQueue, k.queue(), k)
 	addTo(t.byFlavor, k.boot().Flavor, k)
+	t.addMember(k)
 	t.addUsage(k, 1)
 }
 
@@ -438,6 +441,7 @@ func (t *projectIndex) remove(k *entry) int {
 	t.byID.Remove(k)
 	removeFrom(t.byQueue, k.queue(), k)
 	removeFrom(t.byFlavor, k.boot().Flavor, k)
+	t.removeMember(k)
 	t.addUsage(k, -1)
 	return t.byName.Len()
 }

@@ -102,13 +102,16 @@ func checkNamesHosts(ctx context.Context, asked []rest.MixKind) error {
 	for _, a := range asked {
 		all += cmp.Or(a.Count, 1)
 	}
-	at := slices.IndexFunc(asked, func(a rest.MixKind) bool { return a.Host != "" || len(a.Avoid) > 0 })
+	at := slices.IndexFunc(asked, func(a rest.MixKind) bool { return a.Host != "" || len(a.Avoid) > 0 || a.Group != "" })
 	if at < 0 || all == 1 || callerOf(ctx).ReadsAll() {
 		return nil
 	}
 	e := compute.Invalid("avoid", fmt.Sprintf("%d machines", all), "ask about one machine, or without host and avoid")
-	if asked[at].Host != "" {
+	switch {
+	case asked[at].Host != "":
 		e.Field = "host"
+	case asked[at].Group != "":
+		e.Field, e.Remedy = "group", "ask about one machine, or without the group"
 	}
 	e.Message = "how many machines have room on hosts that are named is for operators"
 	if len(asked) > 1 {
@@ -236,7 +239,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 	sh, project := s.presenter(ctx), kinds[0].asks.Project
 	mix, ahead := make([]explain.Kind, len(kinds)), sh.ahead(kinds)
 	for i, k := range kinds {
-		mix[i] = explain.Kind{Wanted: wantedBy(k.asks), Count: k.count}
+		mix[i] = explain.Kind{Wanted: sh.wanted(k.asks), Count: k.count}
 	}
 	hosts, oldest := sh.hosts()
 	if err := s.checkJudged(judgedForAKind*len(kinds), len(hosts), "mix", fmt.Sprintf("%d kinds", len(kinds)),

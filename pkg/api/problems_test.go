@@ -144,6 +144,10 @@ func valid(op *operation) string {
 	switch op.OperationID {
 	case "set-quota":
 		return `{"limits":{"VCPU":1}}`
+	case "create-group":
+		return `{"name":"web","policy":"affinity"}`
+	case "set-group":
+		return `{"policy":"affinity"}`
 	case "boot":
 		return `{"flavor":"m1.small"}`
 	}
@@ -163,7 +167,7 @@ func spoiled(p property, name string) []string {
 		return []string{"asleep"}
 	}
 	switch name {
-	case "project", "host", "flavor", "id":
+	case "project", "host", "flavor", "id", "group":
 		return []string{"Not A Name!", strings.Repeat("x", 300), "\x00"}
 	case "fields":
 		return []string{"colour", ",", "id;name"}

@@ -168,12 +168,13 @@ func (s *Server) sealBoot(req *compute.Request) (*compute.Request, error) {
 	if s.config.UserData == nil || len(req.Boot.UserData) == 0 {
 		return req, nil
 	}
-	data, err := s.config.UserData.Seal(sealed.Owner{Project: req.Project, Instance: req.Instance}, req.Boot.UserData)
+	data, err := s.config.UserData.Seal(sealed.Owner{Project: req.Project, Instance: req.Instance},
+		[]byte(req.Boot.UserData))
 	if err != nil {
 		return nil, err
 	}
 	out, boot := *req, *req.Boot
-	boot.UserData, boot.Sealed = nil, data
+	boot.UserData, boot.Sealed = "", data
 	out.Boot = &boot
 	return &out, nil
 }
@@ -187,7 +188,7 @@ func (s *Server) openBoot(k entry) (compute.Boot, error) {
 	case err != nil && compute.KindOf(err) != compute.KindInvalid:
 		return compute.Boot{}, err
 	case err == nil && boot.Sealed != "":
-		boot.UserData, boot.Sealed = data, ""
+		boot.UserData, boot.Sealed = compute.UserData(data), ""
 	}
 	return boot, nil
 }
@@ -224,9 +225,10 @@ func differences(a, b compute.Boot) []string {
 		{"name", a.Name == b.Name}, {"flavor", a.Flavor == b.Flavor}, {"with", reflect.DeepEqual(a.With, b.With)},
 		{"image", a.Image == b.Image}, {"metadata", reflect.DeepEqual(a.Metadata, b.Metadata)},
 		{"ssh_keys", slices.Equal(a.SSHKeys, b.SSHKeys)},
-		{"user_data", slices.Equal(a.UserData, b.UserData) && a.Sealed == b.Sealed}, {"attempts", a.Attempts == b.Attempts},
+		{"user_data", a.UserData == b.UserData && a.Sealed == b.Sealed}, {"attempts", a.Attempts == b.Attempts},
 		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
 		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},
+		{"group", a.Group() == b.Group()},
 	} {
 		if !f.same {
 			out = append(out, f.name)

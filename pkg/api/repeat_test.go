@@ -199,7 +199,7 @@ func TestUserDataOfTheEnded(t *testing.T) {
 		n.offer()
 		n.has(instance(id, "web", c.state, func(i *compute.Instance) {
 			if !c.state.Ended() {
-				i.Boot.UserData = []byte("hi")
+				i.Boot.UserData = "hi"
 			}
 		}))
 		a := n.keyedBoot(c.body, "deploy-42")
@@ -290,7 +290,8 @@ func TestDifferencesMatchEquality(t *testing.T) {
 				Attempts: compute.Attempt(rapid.SampledFrom([]int{0, 3, 4}).Draw(rt, who)),
 				Metadata: rapid.SampledFrom([]map[string]string{nil, {}, {"a": "b"}}).Draw(rt, who),
 				With:     rapid.SampledFrom([]compute.Choices{nil, {}, {"gpu": "a100"}}).Draw(rt, who),
-				UserData: rapid.SampledFrom([][]byte{nil, {}, {1}}).Draw(rt, who),
+				UserData: rapid.SampledFrom([]compute.UserData{"", "\x01"}).Draw(rt, who),
+				Rules:    compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "web"}).Draw(rt, who)),
 				Avoid:    rapid.SampledFrom([][]compute.HostID{nil, {}, {"h"}}).Draw(rt, who),
 				Host:     rapid.SampledFrom([]compute.HostID{"", "h1"}).Draw(rt, who),
 			}

@@ -39,7 +39,7 @@ func TestUserDataIsSealed(t *testing.T) {
 		t.Fatalf("it wrote %+v", recs)
 	}
 	q, err := wire.DecodeRequest(recs[0])
-	if err != nil || q.Boot.Sealed == "" || q.Boot.UserData != nil {
+	if err != nil || q.Boot.Sealed == "" || q.Boot.UserData != "" {
 		t.Fatalf("it wrote %+v, %v", q.Boot, err)
 	}
 	foreign, err := sealed.New("test.", first).Seal(

@@ -97,6 +97,7 @@ func (s *Server) routes() http.Handler {
 	s.routeChange(api)
 	s.routeConsole(api)
 	s.routeCatalog(api)
+	s.routeGroups(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
 	s.routeTokens(api)

@@ -24,16 +24,18 @@ type presenter struct {
 	names  bool                    // hosts are shown by their names
 	silent map[compute.HostID]bool // as far as was asked
 
-	counted map[string]explain.Counts // likewise: of hosts, by what is wanted of them
-	known   []explain.Host            // nil: nobody has asked
-	oldest  time.Duration             // of what they said
+	catalog Catalog
+	groups  map[compute.GroupKey]*knownGroup // nil: there is no such group
+	counted map[string]explain.Counts        // likewise: of hosts, by what is wanted of them
+	known   []explain.Host                   // nil: nobody has asked
+	oldest  time.Duration                    // of what they said
 }
 
 // presenter shows to the caller what it may see.
 func (s *Server) presenter(ctx context.Context) *presenter {
 	return &presenter{
 		views: s.views, now: s.moment(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
-		counted: map[string]explain.Counts{},
+		counted: map[string]explain.Counts{}, catalog: s.config.Catalog, groups: map[compute.GroupKey]*knownGroup{},
 	}
 }
 
@@ -67,7 +69,11 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)
 	}
-	r := whyWaiting(s.counts(i).Hosts(), s.views.caughtUp[viewHosts].Load())
+	counts := s.counts(i)
+	r := whyWaiting(counts.Hosts(), s.views.caughtUp[viewHosts].Load())
+	if g := s.group(i); g != nil && counts[explain.KeptOut] > 0 && r.Code == compute.NoEligibleHost {
+		r.Code, r.Detail = compute.GroupRule, g.Says()
+	}
 	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
 	return r
 }
@@ -91,7 +97,11 @@ func (s *presenter) waitingForHost(i *compute.Instance) *compute.Reason {
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
 	}
 	if ok {
-		if v := explain.Judge(wantedBy(i), last.explained(s.now)); !v.Standing.Now() && v.Standing != explain.Full {
+		v := explain.Judge(s.wanted(i), last.explained(s.now))
+		if v.Standing == explain.KeptOut {
+			return &compute.Reason{Code: compute.GroupRule, Host: h, Detail: s.group(i).Says()}
+		}
+		if !v.Standing.Now() && v.Standing != explain.Full {
 			return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it " + v.Says()}
 		}
 	}

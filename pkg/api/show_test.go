@@ -36,7 +36,7 @@ func crowdedNode(t *testing.T) *node {
 					in.Boot.Host, in.Host = h, ""
 				}
 				in.Boot.Avoid, in.Boot.SSHKeys = []compute.HostID{h}, []string{"ssh-ed25519 KEYOF" + string(p)}
-				in.Boot.UserData = []byte("DATAOF" + string(p))
+				in.Boot.UserData = compute.UserData("DATAOF" + string(p))
 				in.Boot.Metadata = map[string]string{"of": string(p) + "-metadata"}
 				in.Reason, in.Stopped, in.Power = why, why, compute.PowerStopped
 				in.Failures = []compute.Failure{{Host: h, Attempt: 1, Message: "qemu on " + string(h) + " failed"}}

@@ -48,6 +48,11 @@ func Operations() map[string]Need {
 		"start-instance":   {RoleMember, Instance, ""},
 		"reboot-instance":  {RoleMember, Instance, ""},
 		"show-quota":       {RoleReader, Project, "the default quota is everybody's"},
+		"list-groups":      {RoleReader, Project, ""},
+		"show-group":       {RoleReader, Project, "hosts by opaque ids; their names are for operators"},
+		"create-group":     {RoleMember, Project, ""},
+		"set-group":        {RoleMember, Project, ""},
+		"delete-group":     {RoleMember, Project, ""},
 		"list-quotas":      {RoleReader, Anywhere, "the default and those of the caller's projects"},
 
 		"list-flavors":      {RoleReader, Anywhere, ""},

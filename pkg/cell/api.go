@@ -101,6 +101,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		Topics: topics, Log: writer, View: syncers{entries, instances}, Logger: c.Log,
 		Metrics: flavors.NewMetrics(c.metrics),
 		Work:    func(q compute.QueueName) int { return server.Work(q) },
+		Members: func(key compute.GroupKey) int { return server.Members(key) },
 	})
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.Partitions, InstancesID: id, Publisher: writer,
@@ -195,6 +196,22 @@ func (o Offers) RemoveCapability(ctx context.Context, a compute.AxisName, dry bo
 
 func (o Offers) SetQuota(ctx context.Context, q compute.Quota) error {
 	_, err := o.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+func (o Offers) Groups(p compute.Project) []compute.Group { return o.Service.Catalog().Groups(p) }
+
+func (o Offers) Group(key compute.GroupKey) (compute.Group, bool) {
+	return o.Service.Catalog().Group(key)
+}
+
+func (o Offers) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) error {
+	_, err := o.Service.SetGroup(ctx, g, onlyNew)
+	return err
+}
+
+func (o Offers) RemoveGroup(ctx context.Context, key compute.GroupKey) error {
+	_, err := o.Service.RemoveGroup(ctx, key)
 	return err
 }
 

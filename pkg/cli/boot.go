@@ -27,12 +27,12 @@ const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
-	flavor, name, image, userData, onNoCapacity, host, id, key string
-	with, labels, avoid, sshKeys                               []string
-	count                                                      int
-	attempts                                                   uint32
-	deadline, timeout                                          time.Duration
-	wait, dry                                                  bool
+	flavor, name, image, userData, onNoCapacity, host, id, key, group string
+	with, labels, avoid, sshKeys                                      []string
+	count                                                             int
+	attempts                                                          uint32
+	deadline, timeout                                                 time.Duration
+	wait, dry                                                         bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -66,6 +66,7 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.onNoCapacity, "on-no-capacity", "wait", "when no host takes it: wait or fail")
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
+	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -116,6 +117,7 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	case cmd.Flags().Changed("attempts") && f.attempts == 0:
 		return b, compute.Invalid("attempts", "0", "give at least 1")
 	}
+	b.Rules = compute.InGroup(compute.GroupName(f.group))
 	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
 	for _, h := range f.avoid {
 		b.Avoid = append(b.Avoid, compute.HostID(h))
@@ -131,7 +133,8 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, err
 	}
 	if f.userData != "" {
-		if b.UserData, err = os.ReadFile(f.userData); err != nil {
+		data, err := os.ReadFile(f.userData)
+		if b.UserData = compute.UserData(data); err != nil {
 			return b, &compute.Error{
 				Kind:    compute.KindInvalid,
 				Field:   "user-data",

@@ -34,7 +34,7 @@ func (o completions) add(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = o.offer(kind, strings.Contains(cmd.Use, "..."))
 	}
 	for flag, kind := range map[string]names{
-		"flavor": flavorNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
+		"flavor": flavorNames, "group": groupNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
 		"project": projectNames, "state": words(compute.States()),
 		"output": words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
 	} {
@@ -63,7 +63,7 @@ func argument(cmd *cobra.Command) names {
 	case "QUEUE":
 		return queueNames
 	case "NAME":
-		if cmd.Name() == "add" || cmd.Parent() == nil {
+		if cmd.Name() == "add" || cmd.Name() == "create" || cmd.Parent() == nil {
 			return nil
 		}
 		switch cmd.Parent().Name() {
@@ -71,6 +71,8 @@ func argument(cmd *cobra.Command) names {
 			return flavorNames
 		case "queue":
 			return queueNames
+		case "group":
+			return groupNames
 		}
 	}
 	return nil
@@ -171,4 +173,13 @@ func words[T any](all []T) names {
 	return func(context.Context, *client.Client, string) ([]string, error) {
 		return each(all, nil)(func(word T) string { return fmt.Sprint(word) })
 	}
+}
+
+func groupNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	all, err := c.Groups(ctx)
+	var out []string
+	for _, g := range all {
+		out = append(out, string(g.Name))
+	}
+	return out, err
 }

@@ -134,7 +134,7 @@ func kindOfReason(code compute.ReasonCode) compute.Kind {
 	switch code {
 	case compute.QuotaExceeded:
 		return compute.KindQuota
-	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
+	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.NoSuchGroup, compute.QueueClosedReason:
 		return compute.KindNotFound
 	case compute.DeadlineExceeded, compute.NeverFits, compute.NoEligibleHost,
 		compute.WaitingForCapacity, compute.PinnedHostUnavailable, compute.GroupRule:

@@ -57,8 +57,9 @@ JSON; each entry is a boot as POST /v1/instances takes it, with a count.`,
 	flags.IntVar(&f.count, "count", 1, "how many")
 	flags.StringVar(&f.host, "host", "", "there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never on this host; repeatable")
+	flags.StringVar(&f.group, "group", "", "as a member of this group")
 	flags.StringVar(&mix, "mix", "", "file of several kinds; - reads the standard input")
-	for _, other := range []string{"flavor", "with", "count", "host", "avoid"} {
+	for _, other := range []string{"flavor", "with", "count", "host", "avoid", "group"} {
 		cmd.MarkFlagsMutuallyExclusive("mix", other)
 	}
 	return cmd

@@ -39,6 +39,7 @@ type (
 	Meaning       = rest.Meaning
 	Change        = rest.Change
 	Quota         = rest.QuotaView
+	Group         = rest.GroupView
 	QuotaResource = rest.QuotaResource
 	Queue         = rest.QueueView
 	Host          = rest.HostView

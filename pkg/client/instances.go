@@ -78,7 +78,7 @@ func (c *Client) Story(ctx context.Context, id compute.InstanceID) (Story, error
 	return out, err
 }
 
-// Why says what would become of a boot: of it only flavor, choices and hosts count.
+// Why says what would become of a boot: of it only flavor, choices, hosts and the group count.
 func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	query := c.scoped()
 	query.Set("flavor", string(b.Flavor))
@@ -90,6 +90,9 @@ func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	}
 	for _, h := range b.Avoid {
 		query.Add("avoid", string(h))
+	}
+	if g := b.Group(); g != "" {
+		query.Set("group", string(g))
 	}
 	var out Placement
 	err := c.call(ctx, http.MethodGet, query, nil, &out, "explain")

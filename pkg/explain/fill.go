@@ -83,20 +83,40 @@ func (f *Filled) mostInTheWay(mix []Kind) []Host {
 }
 
 // put answers how many of a kind have room, and takes it from the hosts.
+//
+// Members of a group are counted beside those that are on hosts already, and beside each other if they are of one kind.
 func (f *Filled) put(kind int, k Kind) (n int64) {
+	only := -1
+	if k.Group.together() {
+		only = f.roomiest(k)
+	}
 	for i, h := range f.Left {
 		if n == k.Count {
 			break
 		}
+		if only >= 0 && i != only {
+			continue
+		}
 		if !f.at(k.Wanted, h).Now() {
 			continue
 		}
-		some := min(k.Count-n, times(k.Resources, h.Beacon.Free))
+		some := min(k.Count-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
 		f.Left[i] = h.without(k.Resources, some)
 		f.puts = append(f.puts, put{k.Wanted, kind, h.Beacon.Host, some})
 		n += some
 	}
 	return n
+}
+
+// roomiest is the host that can take most of a kind; -1: none takes any.
+func (f *Filled) roomiest(k Kind) int {
+	best, most := -1, int64(0)
+	for i, h := range f.Left {
+		if n := times(k.Resources, h.Beacon.Free); n > most && f.at(k.Wanted, h).Now() {
+			best, most = i, n
+		}
+	}
+	return best
 }
 
 // without is a host with so many machines more.

@@ -19,6 +19,7 @@ type Wanted struct {
 	Failed    []compute.HostID // where earlier attempts failed
 	Image     string
 	Key       compute.KeyID // that its user data is sealed under; empty: none
+	Group     *Group        // nil: it is a member of none, or of one without a rule
 }
 
 // Host is what is known of a host.
@@ -37,6 +38,7 @@ const (
 	Avoided                     // the request is never to be built there
 	LacksTrait                  // it lacks a trait, or has one that it must not
 	TooSmall                    // even when it is empty
+	KeptOut                     // the rule of the machine's group keeps it from there
 	LacksKey                    // it cannot open the user data
 	Silent                      // not heard of
 	Twin                        // two agents have its name, so it takes nothing
@@ -51,7 +53,7 @@ const (
 )
 
 var standingNames = [...]string{
-	"pinned-elsewhere", "avoided", "lacks-trait", "too-small", "lacks-key", "silent", "twin", "disabled", "draining",
+	"pinned-elsewhere", "avoided", "lacks-trait", "too-small", "group-rule", "lacks-key", "silent", "twin", "disabled", "draining",
 	"quarantined", "full", "mistrusts-image", "failed-there", "fits",
 }
 
@@ -89,7 +91,7 @@ func Judge(w Wanted, h Host) Verdict {
 		out.Traits = w.unfit(b.Inventory.Traits)
 	case TooSmall:
 		out.Short = beyond(w.Resources, h.whole(), b.Inventory.Largest)
-	case LacksKey, Silent, Twin, Full:
+	case KeptOut, LacksKey, Silent, Twin, Full:
 		out.Short = beyond(w.Resources, b.Free, b.Largest)
 	case Disabled, Draining, Quarantined:
 		out.Short, out.Reason = beyond(w.Resources, b.Free, b.Largest), b.Reason
@@ -101,7 +103,7 @@ func Judge(w Wanted, h Host) Verdict {
 // room is how many such machines a host in this standing could begin now, and could have when it is empty.
 func (w Wanted) room(s Standing, h Host) (now, empty int64) {
 	if s.Now() {
-		now = times(w.Resources, h.Beacon.Free)
+		now = min(times(w.Resources, h.Beacon.Free), w.Group.allows(h.Beacon.Host))
 	}
 	if !s.Never() {
 		empty = times(w.Resources, h.whole())
@@ -121,6 +123,8 @@ func (w Wanted) At(h Host) Standing {
 		return LacksTrait
 	case !fits(w.Resources, h.whole(), b.Inventory.Largest):
 		return TooSmall
+	case w.Group.allows(b.Host) < 1:
+		return KeptOut
 	case w.Key != "" && !slices.Contains(b.Opens, w.Key):
 		return LacksKey
 	case h.Silent || b.State == compute.HostSilent || b.Leaves:

@@ -21,6 +21,7 @@ type Facts struct {
 	Silent     bool              // the host that has it is silent, or nothing is known of it
 	Position   uint64            // how many are before it in its queue
 	Depth      uint64            // how many wait there
+	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
@@ -159,6 +160,9 @@ func (f Facts) waiting() (out Told) {
 		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
 	}
+	if f.Group != nil && (a.Counts[KeptOut] > 0 || f.Group.Rule.Policy.Soft()) {
+		out.Summary += "; " + f.Group.Says()
+	}
 	out.Summary += a.reluctant()
 	if a.Counts[Fits] == 0 {
 		out.Operators = append(out.Operators, a.first[Mistrusts].operators()...)
@@ -180,12 +184,17 @@ func (f Facts) pinned() (out Told) {
 		out.Summary = fmt.Sprintf("it is for host %s alone, of which nothing is known", h)
 		return out
 	}
-	v := Judge(WantedBy(f.Instance), *f.On)
+	w := WantedBy(f.Instance)
+	w.Group = f.Group
+	v := Judge(w, *f.On)
 	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says(f.Amounts))
 	out.Operators = v.operators()
 	switch {
 	case v.Standing.Now():
 		out.Asker, out.Next = nil, []Event{{What: "its host takes it within seconds"}}
+	case v.Standing == KeptOut && f.Group != nil:
+		out.Summary += "; " + f.Group.Says()
+		out.Asker, out.Next = f.Group.asker(), []Event{{What: "its host is offered it once the rule allows that"}}
 	case v.Standing == Silent || v.Standing == Twin:
 	case f.Before: // such a host says so at once, and does not let it wait
 		out.Summary = fmt.Sprintf("it would end at once: its host %s %s", h, v.says(f.Amounts))
@@ -267,6 +276,10 @@ func (f Facts) failed() Told {
 	case compute.QuotaExceeded:
 		out.Asker = []string{"delete something of this project, or ask for more quota; then boot it again"}
 		out.Operators = []string{fmt.Sprintf("berth quota set %s gives the project more", i.Project)}
+	case compute.NoSuchGroup:
+		out.Asker = []string{"berth group list shows what there is, berth group create makes one"}
+	case compute.GroupRule:
+		out.Asker = []string{"berth group show says where its members are; delete one, change the rule, or boot it outside of the group"}
 	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
 		out.Asker = []string{"berth flavor list and berth capability list show what there is"}
 	case compute.AttemptsExhausted, compute.BuildFailed:

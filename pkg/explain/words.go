@@ -27,6 +27,8 @@ func (v Verdict) says(amounts bool) string {
 			return "is too small even when empty"
 		}
 		return "is too small even when empty, by " + Amounts(v.Short)
+	case KeptOut:
+		return "is one that the rule of its group keeps it from"
 	case LacksKey:
 		return "has no key that opens its user data"
 	case Silent:
@@ -80,7 +82,7 @@ func (v Verdict) operators() []string {
 
 // laters say what would have to change and on how many hosts, the most promising first.
 func (a Answer) laters() (out []string) {
-	for s := Full; s >= LacksKey; s-- {
+	for s := Full; s >= KeptOut; s-- {
 		n := a.Counts[s]
 		if n == 0 {
 			continue
@@ -88,6 +90,8 @@ func (a Answer) laters() (out []string) {
 		switch s {
 		case Full:
 			out = append(out, fmt.Sprintf("%d full (the nearest is short of %s)", n, Amounts(a.first[Full].Short)))
+		case KeptOut:
+			out = append(out, fmt.Sprintf("%d that the rule of its group keeps it from", n))
 		case LacksKey:
 			out = append(out, fmt.Sprintf("%d without the key of its user data", n))
 		case Twin:
@@ -139,6 +143,9 @@ func (a Answer) nevers() (out []string) {
 // asker is what who waits can do, the most promising first.
 func (f Facts) asker() (out []string) {
 	a := f.Hosts
+	if g := f.Group; g != nil && a.Counts[KeptOut] > 0 {
+		out = append(out, g.asker()...)
+	}
 	if n := a.Counts[Full]; n > 0 {
 		out = append(out, "delete machines that are not needed, or boot a smaller flavor")
 	}

@@ -91,6 +91,7 @@ func reasons() []rest.Meaning {
 		{compute.QuotaExceeded, "the project would have more of a resource class than its quota allows"},
 		{compute.NoSuchFlavor, "there is no flavor of this name"},
 		{compute.NoSuchCapability, "there is no such axis or value, or the flavor is not offered with it"},
+		{compute.NoSuchGroup, "the project has no group of this name"},
 		{compute.QueueClosedReason, "the flavor or a capability of it was removed"},
 		{compute.NeverFits, "no host could take it even when empty"},
 		{compute.NoEligibleHost, "no host can take it now"},

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
+)
+
+// member says whether an entry counts as a member of its group: until it has ended.
+func (k entry) member() bool { return k.boot().Group() != "" && !k.state().Ended() }
+
+// addMember and removeMember keep which instances are in which group.
+func (t *projectIndex) addMember(k *entry) {
+	if !k.member() {
+		return
+	}
+	g := k.boot().Group()
+	if t.byGroup[g] == nil {
+		if t.byGroup == nil {
+			t.byGroup = map[compute.GroupName]map[*entry]bool{}
+		}
+		t.byGroup[g] = map[*entry]bool{}
+	}
+	t.byGroup[g][k] = true
+}
+
+func (t *projectIndex) removeMember(k *entry) {
+	if !k.member() {
+		return
+	}
+	g := k.boot().Group()
+	if delete(t.byGroup[g], k); len(t.byGroup[g]) == 0 {
+		delete(t.byGroup, g)
+	}
+}
+
+// countMembers is how many instances a group has that have not ended.
+func (v *instances) countMembers(key compute.GroupKey) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if t := v.byProject[key.Project]; t != nil {
+		return len(t.byGroup[key.Name])
+	}
+	return 0
+}
+
+// members are the instances of a group that have not ended, in no order.
+func (v *instances) members(key compute.GroupKey) (all []*entry) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if t := v.byProject[key.Project]; t != nil {
+		for k := range t.byGroup[key.Name] {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// onHosts are the members of a group that may be on hosts: by host, and by the value of its axis.
+func onHosts(rule compute.Group, members []*entry) (on map[compute.HostID]uint32, by map[compute.AxisValue]uint32) {
+	on, by = map[compute.HostID]uint32{}, map[compute.AxisValue]uint32{}
+	for _, k := range members {
+		if i := k.instance; i != nil && i.State.OnHost() {
+			on[i.Host]++
+			by[i.Boot.With[rule.Over]]++
+		}
+	}
+	return on, by
+}
+
+// Members is how many instances a group has, for the catalog.
+func (s *Server) Members(key compute.GroupKey) int { return s.views.instances.countMembers(key) }
+
+// knownGroup is what one request knows of a group.
+type knownGroup struct {
+	explain.Group
+	by map[compute.AxisValue]uint32
+}
+
+// group is what the group of an instance asks of hosts; nil: it has none, or there is no such group.
+func (s *presenter) group(i *compute.Instance) *explain.Group {
+	key := compute.GroupKey{Project: i.Project, Name: i.Boot.Group()}
+	if key.Name == "" {
+		return nil
+	}
+	g, asked := s.groups[key]
+	if !asked {
+		if rule, ok := s.catalog.Group(key); ok {
+			g = &knownGroup{Group: explain.Group{Rule: rule}}
+			g.On, g.by = onHosts(rule, s.views.instances.members(key))
+			for _, n := range g.On {
+				g.All += n
+			}
+		}
+		s.groups[key] = g
+	}
+	if g == nil {
+		return nil
+	}
+	out := g.Group
+	out.Same = g.by[i.Boot.With[out.Rule.Over]]
+	return &out
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newGroup(s *settings) *cobra.Command {
+	cmd := Group("group", "Rules about where instances may run beside each other")
+	cmd.AddCommand(
+		newGroupCreate(s), newGroupSet(s), newGroupDelete(s),
+		newListing(s, "List a project's groups", groupSheet,
+			func(ctx context.Context, c *client.Client) ([]client.Group, error) { return c.Groups(ctx) }),
+		newShowing(s, "show NAME", "Show a group, and where its members are", groupSheet, groupDetails,
+			func(ctx context.Context, c *client.Client, name string) (client.Group, error) {
+				return c.Group(ctx, compute.GroupName(name))
+			}),
+	)
+	return cmd
+}
+
+// ruleFlags are the rule of a group on the command line.
+type ruleFlags struct {
+	policy, over string
+	most         uint32
+}
+
+func (f *ruleFlags) add(cmd *cobra.Command) {
+	var names []string
+	for _, p := range compute.GroupPolicies() {
+		names = append(names, p.String())
+	}
+	cmd.Flags().StringVar(&f.policy, "policy", "", strings.Join(names, ", "))
+	cmd.Flags().Uint32Var(&f.most, "max-per-host", 0,
+		"how many members one host may have, or one value of --over; with the policies that keep apart (default 1)")
+	cmd.Flags().StringVar(&f.over, "over", "",
+		"what members share or must not share: host, or a capability of which each chooses a value (default host)")
+}
+
+// apply puts what was given in the place of what was.
+func (f *ruleFlags) apply(cmd *cobra.Command, g compute.Group) (compute.Group, error) {
+	if cmd.Flags().Changed("policy") {
+		policy, err := compute.ParseGroupPolicy(f.policy)
+		if err != nil {
+			return g, err
+		}
+		if g.Policy = policy; !policy.Apart() {
+			g.Most = 0
+		}
+	}
+	if cmd.Flags().Changed("max-per-host") {
+		if f.most == 0 {
+			return g, compute.Invalid("max-per-host", "0", "give at least 1")
+		}
+		g.Most = f.most
+	}
+	if g.Policy.Apart() && g.Most == 0 {
+		g.Most = 1
+	}
+	if cmd.Flags().Changed("over") {
+		if g.Over = compute.AxisName(f.over); f.over == compute.OverHosts {
+			g.Over = ""
+		}
+	}
+	return g, g.Check()
+}
+
+func newGroupCreate(s *settings) *cobra.Command {
+	var f ruleFlags
+	cmd := &cobra.Command{
+		Use:   "create NAME --policy POLICY",
+		Short: "Make a group",
+		Long: `Make a group: a rule about where the instances that are booted with --group NAME may run beside each other. A hard
+rule (anti-affinity, affinity) holds at every moment: a member that would break it waits. A soft one is preferred for
+ten seconds.`,
+		Example: `  berth group create web --policy anti-affinity
+  berth group create db --policy affinity
+  berth group create cache --policy anti-affinity --max-per-host 2`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.policy == "" {
+				return compute.Invalid("policy", "", "give --policy, as in --policy anti-affinity")
+			}
+			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
+				g, err := f.apply(cmd, compute.Group{Project: c.Project(), Name: compute.GroupName(args[0])})
+				if err != nil {
+					return client.Group{}, err
+				}
+				return c.CreateGroup(ctx, g)
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newGroupSet(s *settings) *cobra.Command {
+	var f ruleFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change the rule of a group",
+		Long: `Change the rule of a group. What is not given stays as it is. Members that break the new rule stay where they are,
+and berth group show shows them; it holds for all that come.`,
+		Example: `  berth group set web --max-per-host 2
+  berth group set web --policy soft-anti-affinity`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("policy") && !cmd.Flags().Changed("max-per-host") && !cmd.Flags().Changed("over") {
+				return compute.Invalid("policy", "", "give what is to change: --policy, --max-per-host or --over")
+			}
+			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
+				now, err := c.Group(ctx, compute.GroupName(args[0]))
+				if err != nil {
+					return client.Group{}, err
+				}
+				was, err := now.Compute(c.Project())
+				if err != nil {
+					return client.Group{}, err
+				}
+				g, err := f.apply(cmd, was)
+				if err != nil {
+					return client.Group{}, err
+				}
+				return c.SetGroup(ctx, g)
+			})
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// changeGroup prints what a change has made of a group.
+func changeGroup(
+	cmd *cobra.Command, s *settings, change func(context.Context, *client.Client) (client.Group, error),
+) error {
+	c, out, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	g, err := change(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	return groupSheet().List(cmd.OutOrStdout(), out, []client.Group{g})
+}
+
+func newGroupDelete(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a group that has no members",
+		Long: "Delete a group. It is refused while instances are members that have not ended: their rule would end with it.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if err := c.DeleteGroup(cmd.Context(), compute.GroupName(args[0])); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "group %s is deleted\n", args[0])
+			return err
+		},
+	}
+}
+
+func groupSheet() Sheet[client.Group] {
+	breaks := func(g client.Group) string {
+		if g.Breaks {
+			return "broken"
+		}
+		return ""
+	}
+	number := func(n func(client.Group) int) func(client.Group) string {
+		return func(g client.Group) string { return fmt.Sprint(n(g)) }
+	}
+	return Sheet[client.Group]{
+		Name: func(g client.Group) string { return string(g.Name) },
+		none: "No groups.",
+		Columns: []Column[client.Group]{
+			{Title: "GROUP", Cell: func(g client.Group) string { return string(g.Name) }},
+			{Title: "POLICY", Cell: func(g client.Group) string { return g.Policy }},
+			{Title: "RULE", Cell: func(g client.Group) string { return g.Rule }},
+			{Title: "PLACED", Right: true, Cell: number(func(g client.Group) int { return g.Placed })},
+			{Title: "WAITING", Right: true, Cell: number(func(g client.Group) int { return g.Waiting })},
+			{Title: "IS", Cell: breaks},
+		},
+	}
+}
+
+func groupDetails(g client.Group) []detail {
+	var there []string
+	for _, d := range g.Domains {
+		line := fmt.Sprintf("%s: %d", d.Domain, d.Members)
+		if d.Breaks {
+			line += ", against the rule"
+		}
+		there = append(there, line)
+	}
+	return []detail{
+		{"Group", string(g.Name)}, {"Project", string(g.Project)}, {"Policy", g.Policy}, {"Rule", g.Rule},
+		{"Members", fmt.Sprintf("%d placed, %d waiting", g.Placed, g.Waiting)},
+		{"On " + string(g.Over), strings.Join(there, "\n")},
+	}
+}
