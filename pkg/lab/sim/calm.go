@@ -177,7 +177,7 @@ func (w *play) closing() (left []string) {
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
 	for _, h := range w.World.Hosts {
-		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) {
+		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) || w.ruledOut(i, h.ID) {
 			continue
 		}
 		traits := map[compute.Trait]bool{}
@@ -190,6 +190,23 @@ func (w *play) room(i compute.Instance) compute.HostID {
 		}
 	}
 	return ""
+}
+
+// ruledOut says whether the rule of its group keeps an instance from a host. What is preferred is given up.
+func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
+	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
+	if !ok || rule.Policy.Soft() {
+		return false
+	}
+	here, all := uint32(0), uint32(0)
+	for _, other := range w.rec.Instances() {
+		if other.Project == i.Project && other.Boot.Group() == rule.Name && other.State.OnHost() {
+			if all++; other.Host == h {
+				here++
+			}
+		}
+	}
+	return rule.Policy.Apart() && here >= rule.Most || !rule.Policy.Apart() && here < all
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {

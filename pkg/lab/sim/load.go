@@ -250,6 +250,8 @@ func (c *clients) operate(ctx context.Context, l schedule.Load) error {
 	switch l.Op {
 	case schedule.LoadQuota:
 		_, err = as.SetQuota(ctx, compute.Quota{Project: l.Project, Limits: l.Limits})
+	case schedule.LoadGroup:
+		_, err = c.as(l.Node, l.Project).SetGroup(ctx, *l.Group)
 	case schedule.LoadAddFlavor:
 		_, err = as.AddFlavor(ctx, *l.Flavor, false)
 	case schedule.LoadDropFlavor:

@@ -39,6 +39,9 @@ func (w *play) open() {
 	for _, f := range w.World.Flavors {
 		w.clients.do(schedule.Load{Op: schedule.LoadAddFlavor, Flavor: &f})
 	}
+	for _, g := range w.World.Groups {
+		w.clients.do(schedule.Load{Op: schedule.LoadGroup, Project: g.Project, Group: &g})
+	}
 	for end := time.Now().Add(openTime); time.Now().Before(end) && !w.ready(); {
 		w.sleep(100 * time.Millisecond)
 	}

@@ -25,7 +25,7 @@ const madeID compute.InstanceID = "0b6e7a52-3c57-5b2e-9f5e-1c1f6a3f0a01"
 func made() *Recording {
 	boot := compute.Boot{
 		Flavor: "m1.small", Image: "debian", Metadata: map[string]string{"a": "b"},
-		UserData: []byte("#!"), SSHKeys: []string{"key"},
+		UserData: "#!", SSHKeys: []string{"key"},
 		Attempts: 3, Deadline: time.Minute, Avoid: []compute.HostID{"host-2"},
 	}
 	f, four := schedule.Flavor("m1.small", 1), schedule.Flavor("", 4).Resources
@@ -49,11 +49,11 @@ func made() *Recording {
 	r.logged(2, i)
 	spec := hypervisor.Spec{
 		Instance: madeID, Project: "red", Attempt: 1, Claim: "c1", Name: "vm-1", Resources: f.Resources,
-		Image: boot.Image, Metadata: boot.Metadata, UserData: boot.UserData, SSHKeys: boot.SSHKeys,
+		Image: boot.Image, Metadata: boot.Metadata, UserData: []byte(boot.UserData), SSHKeys: boot.SSHKeys,
 	}
 	r.Builds = []Published{{moment(2), compute.Build{
 		Instance: madeID, Project: "red", Name: "vm-1", Attempt: 1, Queue: "m1.small", Resources: f.Resources,
-		Image: boot.Image, Metadata: boot.Metadata, UserData: boot.UserData, SSHKeys: boot.SSHKeys,
+		Image: boot.Image, Metadata: boot.Metadata, UserData: []byte(boot.UserData), SSHKeys: boot.SSHKeys,
 		Avoid: boot.Avoid, Deadline: i.Deadline, At: moment(2),
 	}}}
 	r.Given = []Given{{moment(2.5), "host-1", spec}}

@@ -127,8 +127,8 @@ func checkPublished(r *Recording) (wrong []Violation) {
 	}
 	for n, w := range r.Log {
 		i := w.Instance
-		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" {
-			continue
+		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" || i.Boot.Group() != "" {
+			continue // its group may hold it
 		}
 		at := first[work{i.ID, i.Attempt}]
 		due := latest(
@@ -203,7 +203,7 @@ func checkTaken(r *Recording) (wrong []Violation) {
 	}
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
 	for _, b := range r.Builds {
-		if len(b.Avoid) > 0 || b.Attempt > 1 || r.Schedule.World.Spoils(b.Image) {
+		if len(b.Avoid) > 0 || b.Attempt > 1 || r.memberNamed(b.Name) || r.Schedule.World.Spoils(b.Image) {
 			continue // a host that leaves it to others may have released it as often as the broker permits
 		}
 		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {

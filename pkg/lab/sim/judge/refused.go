@@ -75,7 +75,7 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		return a.Why != nil && a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
 	case schedule.LoadDropFlavor, schedule.LoadDropAxis, schedule.LoadResize:
 		return true // work may wait
-	case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadQuota:
+	case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadQuota, schedule.LoadGroup:
 		return a.Why != nil && a.Why.Kind == compute.KindConflict && r.racesForTheCatalog(a)
 	case schedule.LoadLabel:
 		switch {
@@ -166,6 +166,8 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 		return old.State == compute.StateQueued
 	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Host == ""
+	case compute.GroupRule:
+		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Group() != ""
 	case compute.PinnedHostUnavailable:
 		return x.Boot.Host != "" && (x.Boot.OnNoCapacity == compute.FailAtOnce || r.mayTurnAway(x.Boot.Host, x, w.Seen))
 	case compute.AttemptsExhausted:

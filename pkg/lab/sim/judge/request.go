@@ -3,7 +3,6 @@
 package judge
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,7 +87,7 @@ func (s *sameness) record(w Written) {
 		return // checkInvented
 	}
 	data := i.Boot.UserData
-	if i.State.Ended() && data == nil {
+	if i.State.Ended() && data == "" {
 		data = x.Boot.UserData
 	}
 	fields := []field{
@@ -97,6 +96,7 @@ func (s *sameness) record(w Written) {
 		{"with", fmt.Sprint(i.Boot.With), fmt.Sprint(x.Boot.With)},
 		{"host", string(i.Boot.Host), string(x.Boot.Host)},
 		{"avoid", fmt.Sprint(i.Boot.Avoid), fmt.Sprint(x.Boot.Avoid)},
+		{"group", string(i.Boot.Group()), string(x.Boot.Group())},
 		{"attempts", fmt.Sprint(i.Boot.Attempts), fmt.Sprint(x.Boot.Attempts)},
 		{"deadline", i.Boot.Deadline.String(), x.Boot.Deadline.String()},
 		{"on_no_capacity", i.Boot.OnNoCapacity.String(), x.Boot.OnNoCapacity.String()},
@@ -109,13 +109,13 @@ func (s *sameness) record(w Written) {
 	s.compare("the record", i.ID, w.Seen, i.Boot.Name, fields)
 }
 
-func contents(image string, metadata map[string]string, keys []string, data []byte, x Wanted) []field {
+func contents(image string, metadata map[string]string, keys []string, data compute.UserData, x Wanted) []field {
 	fields := []field{
 		{"image", fmt.Sprintf("%q", image), fmt.Sprintf("%q", x.Boot.Image)},
 		{"metadata", fmt.Sprintf("%q", metadata), fmt.Sprintf("%q", x.Boot.Metadata)},
 		{"ssh_keys", fmt.Sprintf("%q", keys), fmt.Sprintf("%q", x.Boot.SSHKeys)},
 	}
-	if !bytes.Equal(data, x.Boot.UserData) {
+	if data != x.Boot.UserData {
 		fields = append(fields, field{"user_data", fmt.Sprintf("%q", data), fmt.Sprintf("%q", x.Boot.UserData)})
 	}
 	return fields
@@ -157,7 +157,7 @@ func (s *sameness) build(b Published) {
 		{"avoid", fmt.Sprint(b.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"host", "any", anyHost(x.Boot.Host)},
 		ends(b.Deadline, b.Seen, x),
-	}, contents(b.Image, s.labels.without(b.Instance, b.Metadata, b.Seen), b.SSHKeys, b.UserData, x)...)
+	}, contents(b.Image, s.labels.without(b.Instance, b.Metadata, b.Seen), b.SSHKeys, compute.UserData(b.UserData), x)...)
 	s.compare("the work", b.Instance, b.Seen, b.Name, append(fields, needs(b.Queue, b.Resources, b.Required, x)...))
 }
 
@@ -180,7 +180,7 @@ func (s *sameness) prepared(g Given, name string, world schedule.Schedule) {
 		{"its project", string(g.Spec.Project), string(x.Project)},
 		{"its name", g.Spec.Name, x.Name},
 		{"what it takes", g.Spec.Resources.String(), x.Resources.String()},
-	}, contents(g.Spec.Image, s.labels.without(g.Spec.Instance, g.Spec.Metadata, g.At), g.Spec.SSHKeys, g.Spec.UserData, x)...)
+	}, contents(g.Spec.Image, s.labels.without(g.Spec.Instance, g.Spec.Metadata, g.At), g.Spec.SSHKeys, compute.UserData(g.Spec.UserData), x)...)
 	if x.Boot.Host != "" {
 		fields = append(fields, field{"its host", string(g.Host), string(x.Boot.Host)})
 	}

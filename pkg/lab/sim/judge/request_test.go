@@ -37,13 +37,13 @@ func TestCheckRequest(t *testing.T) {
 		"the end of its wait is": logged(0, func(i *compute.Instance) {
 			i.Deadline = moment(3600)
 		}),
-		"the record of vm-1: user_data is": logged(2, func(i *compute.Instance) { i.Boot.UserData = nil }),
+		"the record of vm-1: user_data is": logged(2, func(i *compute.Instance) { i.Boot.UserData = "" }),
 		"its queue is m1.big":              logged(0, func(i *compute.Instance) { i.Queue = "m1.big" }),
 		"what it takes is DISK_GB=10 MEMORY_MB=1024, and": logged(0, func(i *compute.Instance) {
 			i.Resources = i.Resources.Minus(compute.Resources{compute.VCPU: 1})
 		}),
 		"right: nobody needs the user data of what ended": logged(2, func(i *compute.Instance) {
-			i.State, i.Boot.UserData = compute.StateDeleted, nil
+			i.State, i.Boot.UserData = compute.StateDeleted, ""
 		}),
 		"the work of vm-1: image is":       work(func(b *compute.Build) { b.Image = "other" }),
 		"the work of vm-1: avoid is []":    work(func(b *compute.Build) { b.Avoid = nil }),

@@ -64,7 +64,7 @@ func tooEarly(old, i compute.Instance, x Wanted) string {
 		if waited := i.ChangedAt.Sub(x.logged()); waited < x.Boot.Deadline {
 			return "ended by its deadline after " + waited.String() + ", and had " + x.Boot.Deadline.String()
 		}
-	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
+	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits, compute.GroupRule:
 		if waited := i.ChangedAt.Sub(latest(old.ChangedAt, old.PublishAt)); waited < unclaimedFor {
 			return "ended without a host after " + waited.String() + ", and was to wait for " + unclaimedFor.String()
 		}
@@ -110,7 +110,7 @@ func early(old compute.Instance, w Written, x Wanted) string {
 		if waited < x.Boot.Deadline {
 			return "deadline"
 		}
-	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
+	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits, compute.GroupRule:
 		if waited < unclaimedFor {
 			return "time without a host"
 		}

@@ -45,6 +45,7 @@ func Generate(seed uint64) Schedule {
 	g.lied()
 	g.narrow()
 	g.labelled()
+	g.grouped()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

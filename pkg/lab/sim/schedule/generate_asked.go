@@ -3,6 +3,8 @@
 package schedule
 
 import (
+	"github.com/berth-project/berth/pkg/compute"
+
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -32,7 +34,7 @@ func (g *generator) furnished() {
 			b.SSHKeys = append(b.SSHKeys, g.sshKey(l.Name))
 		}
 		if g.chance(0.5) {
-			b.UserData = g.bytes(1 + g.IntN(pick(g, 50, 50, 500, 20_000)))
+			b.UserData = compute.UserData(g.bytes(1 + g.IntN(pick(g, 50, 50, 500, 20_000))))
 		}
 	}
 }

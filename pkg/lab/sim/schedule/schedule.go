@@ -43,6 +43,7 @@ type World struct {
 	Hosts      []Host               `json:"hosts"`
 	Flavors    []compute.Flavor     `json:"flavors"`
 	Axes       []compute.Capability `json:"axes,omitempty"`
+	Groups     []compute.Group      `json:"groups,omitempty"`
 	Conductors int                  `json:"conductors"`
 	Managers   int                  `json:"managers"`
 	Nodes      int                  `json:"nodes"` // of the API
@@ -83,6 +84,7 @@ const (
 	LoadDropAxis   = "remove capability"
 	LoadPower      = "power"
 	LoadHost       = "host"
+	LoadGroup      = "group"
 	LoadLabel      = "label" // give it a label, with a value of its own
 )
 
@@ -102,7 +104,8 @@ type Load struct {
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
 	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor, resize; remove: its name counts
 	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
-	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
+	Group  *compute.Group      `json:"group,omitempty"`
+	Power  string              `json:"power,omitempty"` // "stop", "start" or "reboot"
 	Host   compute.HostID      `json:"host,omitempty"`
 	Label  string              `json:"label,omitempty"` // its name
 	Wish   string              `json:"wish,omitempty"`  // host: "drain", "disable" or "enable"; resize: see Smaller

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// checkGroups: I7: at no moment do the running members of a group break its hard rule. Which are members, and what the rule
+// is, is what clients asked for; which run, and where, is what hypervisors did.
+func checkGroups(r *Recording) (wrong []Violation) {
+	if len(r.Schedule.World.Groups) == 0 {
+		return nil
+	}
+	groups, names := r.members()
+	runs := r.runs()
+	for _, now := range runs {
+		rule, ok := groups[now.instance]
+		if !ok || rule.Policy.Soft() {
+			continue
+		}
+		here, elsewhere := uint32(1), ""
+		for _, other := range runs {
+			in, member := groups[other.instance]
+			if !member || in != rule || other.instance == now.instance || !other.at(now.from) {
+				continue
+			}
+			if other.host == now.host {
+				here++
+			} else {
+				elsewhere = names[other.instance] + " on " + string(other.host)
+			}
+		}
+		if rule.Policy == compute.AntiAffinity && here > rule.Most {
+			wrong = append(wrong, broken("I7", now.instance, now.from, "%s runs on %s as member %d of group %s there: %s",
+				names[now.instance], now.host, here, rule.Name, rule.Rule())...)
+		}
+		if rule.Policy == compute.Affinity && elsewhere != "" {
+			wrong = append(wrong, broken("I7", now.instance, now.from, "%s runs on %s, and %s: group %s, %s",
+				names[now.instance], now.host, elsewhere, rule.Name, rule.Rule())...)
+		}
+	}
+	return wrong
+}
+
+// at says whether the machine ran at a moment. One that ended then did not.
+func (x run) at(t time.Time) bool { return !x.from.After(t) && x.to.After(t) }
+
+// members are the rules of the instances that were asked for as members of a group, and what these are called.
+func (r *Recording) members() (rules map[compute.InstanceID]compute.Group, names map[compute.InstanceID]string) {
+	rules, names = map[compute.InstanceID]compute.Group{}, map[compute.InstanceID]string{}
+	asked := r.wanted()
+	for _, w := range r.Log {
+		x, ok := asked[w.Instance.Boot.Name]
+		if !ok || x.Boot.Group() == "" {
+			continue
+		}
+		if rule, ok := r.Schedule.World.Group(compute.GroupKey{Project: x.Project, Name: x.Boot.Group()}); ok {
+			rules[w.Instance.ID], names[w.Instance.ID] = rule, x.Name
+		}
+	}
+	return rules, names
+}
+
+// memberNamed says whether a boot of this name was asked for as a member of a group: it may be held, and published again.
+func (r *Recording) memberNamed(name string) bool {
+	if len(r.Schedule.World.Groups) == 0 {
+		return false
+	}
+	x := r.wanted()[name]
+	return x.Boot.Group() != ""
+}
