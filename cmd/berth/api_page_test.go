@@ -54,6 +54,12 @@ var examples = []example{
 	{operation: "set-quota", path: "/v1/quotas/web", body: `{"limits": {"INSTANCES": 10, "VCPU": 40}}`},
 	{operation: "show-quota", path: "/v1/quotas/web"},
 	{operation: "list-quotas", path: "/v1/quotas"},
+	{operation: "create-group", path: "/v1/groups?project=web", body: `{"name": "front", "policy": "anti-affinity"}`},
+	{operation: "set-group", path: "/v1/groups/front?project=web",
+		body: `{"policy": "anti-affinity", "max_per_host": 2, "over": "disk"}`},
+	{operation: "list-groups", path: "/v1/groups?project=web"},
+	{operation: "show-group", path: "/v1/groups/front?project=web"},
+	{operation: "delete-group", path: "/v1/groups/front?project=web"},
 	{operation: "boot", path: "/v1/instances", body: `{"project": "web", "id": "` + exampleID + `",` +
 		"\n       " + `"name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
 	{operation: "show-instance", path: "/v1/instances/" + exampleID + "?project=web"},

@@ -168,12 +168,14 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 	bodies := map[string]string{
 		"boot":           `{"flavor": "m1.small", "project": "p", "user_data": "aHVudGVyMg==", "metadata": {"password": "hunter2"}}`,
 		"set-quota":      `{"limits": {"INSTANCES": 3}}`,
+		"create-group":   `{"name": "web", "policy": "affinity"}`,
+		"set-group":      `{"policy": "affinity"}`,
 		"add-flavor":     `{"name": "m1.audit", "resources": {"VCPU": 8}}`,
 		"add-capability": `{"axis": "net", "values": [{"value": "fast"}]}`,
 		"create-token":   `{"role": "reader", "project": "p", "name": "hunter2"}`,
 	}
 	path := strings.NewReplacer("{id}", string(compute.InstanceID("11111111-1111-4111-8111-111111111111")), "{host}", "h1",
-		"{flavor}", "m1.none", "{axis}", "none", "{project}", "p", "{token}", "aaaaaaaaaaaaaaaa")
+		"{flavor}", "m1.none", "{axis}", "none", "{project}", "p", "{group}", "none", "{token}", "aaaaaaaaaaaaaaaa")
 	want := map[string]int32{}
 	for id, op := range r.changing(node) {
 		for who, token := range map[string]string{"admin": first, "reader": reader.Secret} {

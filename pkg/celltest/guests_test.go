@@ -141,7 +141,7 @@ func TestRealGuests(t *testing.T) {
 	for _, host := range []compute.HostID{"alpha", "beta"} {
 		some := h.boot(c, 2, compute.Boot{
 			Flavor: "tiny", Image: "linux", Host: host, Metadata: map[string]string{"role": "of " + string(host)},
-			SSHKeys: []string{guestKey}, UserData: []byte("#!/bin/sh\necho on " + string(host) + "\n"),
+			SSHKeys: []string{guestKey}, UserData: compute.UserData("#!/bin/sh\necho on " + string(host) + "\n"),
 		})
 		for _, id := range some {
 			on[id] = host

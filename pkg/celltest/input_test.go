@@ -387,8 +387,8 @@ func (r *rig) absurdRequests() []wire.Record {
 		boot(func(q *compute.Request) { q.Boot.Deadline = math.MaxInt64 }),
 		boot(func(q *compute.Request) { q.Boot.Name = strings.Repeat("n", 10_000) }),
 		boot(func(q *compute.Request) { q.Command = compute.CommandID(strings.Repeat("c", 10_000)) }),
-		boot(func(q *compute.Request) { q.Boot.UserData = make([]byte, 900<<10) }),
-		boot(func(q *compute.Request) { q.Boot.UserData = make([]byte, compute.MaxUserData+1) }),
+		boot(func(q *compute.Request) { q.Boot.UserData = compute.UserData(make([]byte, 900<<10)) }),
+		boot(func(q *compute.Request) { q.Boot.UserData = compute.UserData(make([]byte, compute.MaxUserData+1)) }),
 		boot(func(q *compute.Request) { // each choice is harmless; all of them, twice, are more than a batch holds
 			q.Boot.With = compute.Choices{}
 			for i := range 7000 {

@@ -82,7 +82,7 @@ func TestAskingWritesNothing(t *testing.T) {
 		}
 		before := ends()
 		c := r.with(node, first, "p")
-		boot := compute.Boot{Flavor: "m1.small", Name: "n", UserData: []byte("data")}
+		boot := compute.Boot{Flavor: "m1.small", Name: "n", UserData: "data"}
 		for range 3 {
 			_, err = c.Valid(t.Context())
 			r.must(err)

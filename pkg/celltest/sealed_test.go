@@ -70,14 +70,14 @@ func TestSealedUserData(t *testing.T) {
 	id := publish.NewID()
 	boot := func(name string) {
 		t.Helper()
-		_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: name, UserData: []byte(secret)})
+		_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: name, UserData: secret})
 		r.must(err)
 	}
 	boot("web")
 	boot("web") // it is compared with what it was
-	pinned := r.boot(c, 1, compute.Boot{Flavor: "m1.small", Host: r.hosts[0].ID, UserData: []byte(secret)})
+	pinned := r.boot(c, 1, compute.Boot{Flavor: "m1.small", Host: r.hosts[0].ID, UserData: secret})
 	r.await(pinned, compute.StateError) // that host has no key, and says so
-	open := r.boot(c, 1, compute.Boot{Flavor: "m1.small", UserData: nil})
+	open := r.boot(c, 1, compute.Boot{Flavor: "m1.small", UserData: ""})
 	r.await(open, compute.StateActive) // it lies behind
 	if got := r.seen.get(id); got.State != compute.StateQueued || got.Attempt != 1 || len(got.Failures) > 0 {
 		t.Errorf("without a key: %s, attempt %d", got.State, got.Attempt)
@@ -103,7 +103,7 @@ func TestSealedUserData(t *testing.T) {
 	r.startAPI()
 	c = r.as("p")
 	boot("web")
-	young := r.boot(c, 1, compute.Boot{Flavor: "m1.small", UserData: []byte(secret)})
+	young := r.boot(c, 1, compute.Boot{Flavor: "m1.small", UserData: secret})
 	r.await(young, compute.StateActive)
 	was := r.seen.get(young[0]).Boot.Sealed
 	if guests.all()[young[0]] != secret || keys(first).Check(was) == nil || keys(second).Check(was) != nil {
@@ -133,7 +133,7 @@ func TestSealedUserData(t *testing.T) {
 
 	r.delete(c, []compute.InstanceID{id})
 	r.await([]compute.InstanceID{id}, compute.StateDeleted)
-	if got := r.seen.get(id); got.Boot.Sealed != "" || got.Boot.UserData != nil {
+	if got := r.seen.get(id); got.Boot.Sealed != "" || got.Boot.UserData != "" {
 		t.Error("sealed user data is kept with what was deleted")
 	}
 	for _, log := range logs {

@@ -406,14 +406,14 @@ func (c *secretCell) publishers() {
 	topics := c.cell("").Topics()
 	boot := compute.Request{
 		Op: compute.OpBoot, Project: "p", Instance: wire.KeyedInstance("p", "planted"), At: time.Now().UTC(),
-		Boot: &compute.Boot{Flavor: "m1.small", UserData: []byte("pw: " + c.planted.text("user data of a publisher"))},
+		Boot: &compute.Boot{Flavor: "m1.small", UserData: compute.UserData("pw: " + c.planted.text("user data of a publisher"))},
 	}
 	elsewhere := (wire.Partition("p", c.kafka.Partitions) + 1) % c.kafka.Partitions
 	rubbish := func(what string) wire.Record {
 		return wire.Record{Key: []byte("p"), Value: []byte("#cloud-config " + c.planted.text("rubbish on "+what))}
 	}
 	nameless := boot
-	nameless.Boot = &compute.Boot{UserData: []byte("pw: " + c.planted.text("user data without a flavor"))}
+	nameless.Boot = &compute.Boot{UserData: compute.UserData("pw: " + c.planted.text("user data without a flavor"))}
 	thrown := []wire.Record{
 		wire.EncodeRequest(boot).To(topics.Requests(), elsewhere),
 		wire.EncodeRequest(nameless).To(topics.Requests(), wire.Partition("p", c.kafka.Partitions)),

@@ -229,7 +229,7 @@ func TestUserData(t *testing.T) {
 		metadata := map[string]string{"k": strings.Repeat("ä", compute.MaxMetadataSize/2-1)}
 		most := compute.Boot{
 			Flavor:   "m1.small",
-			UserData: data,
+			UserData: compute.UserData(data),
 			Metadata: metadata,
 			Name:     strings.Repeat("n", compute.MaxNameLength),
 			Image:    strings.Repeat("i", compute.MaxNameLength),
@@ -260,7 +260,7 @@ func TestUserData(t *testing.T) {
 		}
 		for _, n := range []int{compute.MaxUserData + 1, 1 << 20, 8 << 20} {
 			body, err := json.Marshal(
-				rest.FromBoot("p", "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)}),
+				rest.FromBoot("p", "", compute.Boot{Flavor: "m1.small", UserData: compute.UserData(make([]byte, n))}),
 			)
 			r.must(err)
 			status, p := r.post("/v1/instances", body)
@@ -272,7 +272,7 @@ func TestUserData(t *testing.T) {
 				(p.Field != "user_data" || p.Remedy == "" || len(p.Value) > 100) {
 				t.Errorf("%d bytes: %+v", n, p)
 			}
-			_, err = c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)})
+			_, err = c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", UserData: compute.UserData(make([]byte, n))})
 			if compute.KindOf(err) != compute.KindInvalid {
 				t.Errorf("%d bytes, by the client: %v", n, err)
 			}
@@ -282,7 +282,7 @@ func TestUserData(t *testing.T) {
 				Project:  "p",
 				Instance: compute.InstanceID(uuid.NewString()),
 				Op:       compute.OpBoot,
-				Boot:     &compute.Boot{Flavor: "m1.small", UserData: make([]byte, 1000<<10)},
+				Boot:     &compute.Boot{Flavor: "m1.small", UserData: compute.UserData(make([]byte, 1000<<10))},
 			}
 			return wire.EncodeRequest(boot).To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
 		})

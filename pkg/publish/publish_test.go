@@ -52,7 +52,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 		},
 		"flavor":     {change(func(q *compute.Request) { q.Boot.Flavor = "" })},
 		"capability": {change(func(q *compute.Request) { q.Boot.With = compute.Choices{"GPU": "a100"} })},
-		"user_data":  {change(func(q *compute.Request) { q.Boot.UserData = make([]byte, compute.MaxUserData+1) })},
+		"user_data":  {change(func(q *compute.Request) { q.Boot.UserData = compute.UserData(make([]byte, compute.MaxUserData+1)) })},
 		"attempts":   {change(func(q *compute.Request) { q.Boot.Attempts = 21 })},
 		"deadline":   {change(func(q *compute.Request) { q.Boot.Deadline = -time.Second })},
 		"name":       {change(func(q *compute.Request) { q.Boot.Name = "\xff" })},
@@ -122,10 +122,11 @@ func TestTooLargeForTheTopic(t *testing.T) {
 			publishtest.Topic(t, b.Addrs, o.Topics.Requests(), 1, map[string]string{"max.message.bytes": "1000"})
 			p := w.New(t, b.Addrs, o)
 			q := boot()
-			q.Boot.UserData = []byte(strings.Repeat("berth", 1000))
-			for i := range q.Boot.UserData { // hard to compress
-				q.Boot.UserData[i] ^= byte(i*i>>3 + i*7)
+			data := []byte(strings.Repeat("berth", 1000))
+			for i := range data { // hard to compress
+				data[i] ^= byte(i*i>>3 + i*7)
 			}
+			q.Boot.UserData = compute.UserData(data)
 			wantError(t, p(t.Context(), q), compute.KindInvalid, "")
 			if err := p(t.Context(), boot()); err != nil {
 				t.Errorf("the next one: %v", err)

@@ -42,7 +42,7 @@ func fullBoot() compute.Request {
 	q.Command, q.At, q.Trace = "cmd-81", at(), trace
 	q.Boot = &compute.Boot{
 		Name: "web-1", Flavor: "m1.small", With: compute.Choices{"gpu": "a100", "disk": "ssd"}, Image: "debian-13",
-		Metadata: map[string]string{"role": "web", "tier": "größer"}, UserData: []byte("#cloud-config\n\x00\xff"),
+		Metadata: map[string]string{"role": "web", "tier": "größer"}, UserData: "#cloud-config\n\x00\xff",
 		Attempts: 5, Deadline: 10*time.Minute + 7, OnNoCapacity: compute.FailAtOnce, Avoid: []compute.HostID{"host-17"},
 	}
 	return q
@@ -54,7 +54,7 @@ func table() []compute.Request {
 		return compute.Request{Project: project, Instance: instance, Op: op, Hard: hard, Command: command, At: at()}
 	}
 	large := boot()
-	large.Boot.UserData = make([]byte, compute.MaxUserData)
+	large.Boot.UserData = compute.UserData(make([]byte, compute.MaxUserData))
 	pinned := boot()
 	pinned.Boot.Host = "host-17"
 	return []compute.Request{
@@ -150,7 +150,7 @@ func anyRequest(t *rapid.T) compute.Request {
 		q.Boot = &compute.Boot{
 			Name: rapid.StringN(0, 40, 200).Draw(t, "name"), Flavor: compute.FlavorName(name.Draw(t, "flavor")),
 			Metadata: rapid.MapOfN(rapid.StringN(0, 10, 40), rapid.StringN(0, 10, 40), 0, 5).Draw(t, "metadata"),
-			UserData: rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "user data"),
+			UserData: compute.UserData(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "user data")),
 			Deadline: time.Duration(rapid.Int64Range(0, int64(compute.MaxDeadline)).Draw(t, "deadline")),
 		}
 	}
