@@ -164,15 +164,6 @@ func TestConsole(t *testing.T) {
 		})
 		everyPage(t, b, c)
 
-		// The page of the API's document, too, loads nothing from elsewhere and can be used by all.
-		for _, scheme := range []string{"light", "dark"} {
-			b.like(scheme, 1280)
-			b.do(chromedp.Navigate(node + "/docs"))
-			b.says("Boot a machine")
-			b.usable("the API's documentation, " + scheme)
-		}
-		b.like("light", 1280)
-
 		// A drained host says what is left, until all is gone.
 		host := drain(t, b, c)
 		deleteAll(t, b, c, host)
