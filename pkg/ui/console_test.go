@@ -291,8 +291,8 @@ func askedAgain(t *testing.T, b *tab) {
 	}
 }
 
-// graphs looks at what is drawn while machines boot: a line in the page's own colour, which follows light and dark, as wide
-// as there is room, and the same in words.
+// graphs looks at what is drawn while machines boot: a line in the page's own colour, which follows light and dark, as
+// wide as there is room, and the same in words.
 func graphs(t *testing.T, b *tab) {
 	t.Helper()
 	said := `document.querySelectorAll(".graph [role=img]")[%d].ariaLabel`

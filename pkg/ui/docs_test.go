@@ -37,10 +37,12 @@ func TestDocs(t *testing.T) {
 			b.like(look.scheme, look.width)
 			open("", `document.body.innerText.includes("Every refusal is a problem document")`)
 			b.until(`!document.body.innerText.includes("Loading")`)
+			b.until(`document.querySelector("a[href$='/openapi.json']")`)
 			b.usable("the API's documentation, " + look.scheme)
 			for id, method := range map[string]string{"boot": "POST", "delete-instance": "DELETE"} {
 				open("#/instances/"+id, shows(examples[id].Curl(method, true)))
 				b.usable("the API's documentation of " + id + ", " + look.scheme)
+				b.until(`document.querySelector("[data-testid=page-actions]")?.innerText.trim() === "Copy"`)
 			}
 			if testing.Short() {
 				break

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs is the page /docs of an API node: Redoc, which renders /openapi.json in the reader's browser. It also has
-// what that document cannot know by itself: an example of each operation, as a command for a shell.
+// Package docs is the page /docs of an API node: Redoc, which renders /openapi.json in the reader's browser. It also
+// has what that document cannot know by itself: an example of each operation, as a command for a shell.
 //
 // static/vendor is Redoc as its npm package has it, compressed; static/vendor/redoc.txt says which.
 package docs
@@ -23,8 +23,8 @@ import (
 var static embed.FS
 
 // Policy lets the page load nothing but what this node serves. Redoc writes its style sheets rule by rule into elements
-// that are empty, so the only style element that is allowed is the empty one, by its hash. One font is a part of Redoc's
-// file.
+// that are empty, so the only style element that is allowed is the empty one, by its hash. One font is a part of
+// Redoc's file.
 var Policy = "default-src 'none'; script-src 'self'; style-src 'self' " + hashed("") + "; style-src-attr " + painted() +
 	"; connect-src 'self'; img-src 'self'; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

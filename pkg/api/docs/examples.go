@@ -20,8 +20,8 @@ type Example struct {
 // ID is that of the instance in the examples.
 const ID = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"
 
-// Examples are all operations, in an order in which they can be called one after the other. They are in docs/API.md and in
-// /openapi.json; TestPageOfTheAPI in cmd/berth has a cell answer each.
+// Examples are all operations, in an order in which they can be called one after the other. They are in docs/API.md and
+// in /openapi.json; TestPageOfTheAPI in cmd/berth has a cell answer each.
 func Examples() []Example {
 	return []Example{
 		{Operation: "healthy", Path: "/healthz"},

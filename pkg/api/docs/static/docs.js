@@ -20,7 +20,12 @@ Object.defineProperty(image, "src", {
   },
 });
 
-init("/openapi.json", { disableTelemetry: true }, document.getElementById("api"));
+// Redoc is given the document and not its address: to an address it would add links to other makers' assistants.
+const place = document.getElementById("api");
+fetch("/openapi.json")
+  .then((answer) => (answer.ok ? answer.json() : Promise.reject(answer.status)))
+  .then((doc) => init(doc, { disableTelemetry: true, downloadUrls: [{ title: "openapi.json", url: "/openapi.json" }] }, place))
+  .catch((e) => { place.textContent = "Cannot read /openapi.json: " + e; });
 
 // For people who hear the page: Redoc does not mark its menu as one, and leaves out a level of headings.
 new MutationObserver(() => {
