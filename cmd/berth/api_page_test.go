@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/berth-project/berth/pkg/api/docs"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
@@ -23,80 +24,14 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// example is a call of one operation as docs/API.md shows it.
-type example struct {
-	operation string
-	path      string // with its query
-	body      string // JSON; empty: none
-	status    int    // what it is answered with here; 0: what the operation says
-	where     string // where it is answered with that
-}
-
-const exampleID = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"
-
-// examples are all operations, in an order in which they can be called one after the other.
-var examples = []example{
-	{operation: "healthy", path: "/healthz"},
-	{operation: "ready", path: "/readyz"},
-	{operation: "whoami", path: "/v1/whoami"},
-
-	{operation: "add-capability", path: "/v1/capabilities",
-		body: `{"axis": "disk", "values": [{"value": "ssd"}, {"value": "hdd"}]}`},
-	{operation: "add-flavor", path: "/v1/flavors", body: `{"name": "m1.small", "capabilities": ["disk"],` +
-		` "resources": {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20}}`},
-	{operation: "list-capabilities", path: "/v1/capabilities"},
-	{operation: "show-capability", path: "/v1/capabilities/disk"},
-	{operation: "list-flavors", path: "/v1/flavors?limit=100"},
-	{operation: "show-flavor", path: "/v1/flavors/m1.small"},
-	{operation: "list-queues", path: "/v1/queues?flavor=m1.small"},
-	{operation: "show-queue", path: "/v1/queues/m1.small.disk-ssd"},
-	{operation: "show-capacity", path: "/v1/capacity?by=disk"},
-	{operation: "set-quota", path: "/v1/quotas/web", body: `{"limits": {"INSTANCES": 10, "VCPU": 40}}`},
-	{operation: "show-quota", path: "/v1/quotas/web"},
-	{operation: "list-quotas", path: "/v1/quotas"},
-	{operation: "create-group", path: "/v1/groups?project=web", body: `{"name": "front", "policy": "anti-affinity"}`},
-	{operation: "set-group", path: "/v1/groups/front?project=web",
-		body: `{"policy": "anti-affinity", "max_per_host": 2, "over": "disk"}`},
-	{operation: "list-groups", path: "/v1/groups?project=web"},
-	{operation: "show-group", path: "/v1/groups/front?project=web"},
-	{operation: "delete-group", path: "/v1/groups/front?project=web"},
-	{operation: "boot", path: "/v1/instances", body: `{"project": "web", "id": "` + exampleID + `",` +
-		"\n       " + `"name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
-	{operation: "show-instance", path: "/v1/instances/" + exampleID + "?project=web"},
-	{operation: "list-instances", path: "/v1/instances?project=web&state=active"},
-	{operation: "explain-instance", path: "/v1/instances/" + exampleID + "/explain?project=web"},
-	{operation: "explain-boot", path: "/v1/explain?project=web&flavor=m1.small&with=disk%3Dssd"},
-	{operation: "ask-placements", path: "/v1/placements?project=web",
-		body: `{"mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
-	{operation: "show-console", path: "/v1/instances/" + exampleID + "/console?project=web&offset=-4096"},
-	{operation: "follow-events", path: "/v1/events?project=web&follow=false"},
-	{operation: "show-story", path: "/v1/instances/" + exampleID + "/events?project=web"},
-	{operation: "list-rejected", path: "/v1/rejected?project=web&since=2026-01-01T00:00:00Z"},
-	{operation: "stop-instance", path: "/v1/instances/" + exampleID + "/stop?project=web",
-		body: `{"command": "night-1"}`},
-	{operation: "start-instance", path: "/v1/instances/" + exampleID + "/start?project=web", body: `{}`},
-	{operation: "reboot-instance", path: "/v1/instances/" + exampleID + "/reboot?project=web",
-		body: `{"hard": true, "command": "kernel-2"}`},
-	{operation: "change-instance", path: "/v1/instances/" + exampleID + "?project=web",
-		body: `{"name": "web-2", "metadata": {"team": "shop"}}`},
-	{operation: "delete-instance", path: "/v1/instances/" + exampleID + "?project=web"},
-	{operation: "list-hosts", path: "/v1/hosts"},
-	{operation: "show-host", path: "/v1/hosts/host-01"},
-	{operation: "list-host-instances", path: "/v1/hosts/host-01/instances"},
-	{operation: "drain-host", path: "/v1/hosts/host-01/drain", body: `{"reason": "new kernel"}`},
-	{operation: "disable-host", path: "/v1/hosts/host-01/disable", body: `{"reason": "noisy fan"}`},
-	{operation: "enable-host", path: "/v1/hosts/host-01/enable", body: `{}`},
-	{operation: "evacuate-host", path: "/v1/hosts/host-02/evacuate", body: `{"fenced": true}`,
-		status: http.StatusConflict, where: "where the host is alive"},
-	{operation: "forget-host", path: "/v1/hosts/host-02/forget", body: `{"fenced": true}`,
-		status: http.StatusConflict, where: "where the host is alive"},
-	{operation: "create-token", path: "/v1/tokens", body: `{"role": "member", "project": "web", "name": "ci-bot"}`},
-	{operation: "list-tokens", path: "/v1/tokens"},
-	{operation: "revoke-token", path: "/v1/tokens/$TOKEN_ID"},
-	{operation: "list-audit", path: "/v1/audit?project=web&since=2026-01-01T00:00:00Z",
-		status: http.StatusConflict, where: "where the node keeps no audit"},
-	{operation: "remove-flavor", path: "/v1/flavors/m1.small"},
-	{operation: "remove-capability", path: "/v1/capabilities/disk"},
+// otherwise are the examples that this cell does not answer as the operation says.
+var otherwise = map[string]struct {
+	status int
+	where  string // it is so
+}{
+	"evacuate-host": {http.StatusConflict, "where the host is alive"},
+	"forget-host":   {http.StatusConflict, "where the host is alive"},
+	"list-audit":    {http.StatusConflict, "where the node keeps no audit"},
 }
 
 // operation is what the page needs of an operation in the OpenAPI document.
@@ -128,16 +63,16 @@ func TestPageOfTheAPI(t *testing.T) {
 			all[o.ID] = o
 		}
 	}
-	shown := map[string]example{}
-	for _, e := range examples {
-		shown[e.operation] = e
-		if all[e.operation].ID == "" {
-			t.Errorf("examples has %s, which is no operation", e.operation)
+	shown := map[string]docs.Example{}
+	for _, e := range docs.Examples() {
+		shown[e.Operation] = e
+		if all[e.Operation].ID == "" {
+			t.Errorf("docs.Examples has %s, which is no operation", e.Operation)
 		}
 	}
 	for id := range all {
-		if shown[id].operation == "" {
-			t.Errorf("no example of %s: add one to examples", id)
+		if shown[id].Operation == "" {
+			t.Errorf("no example of %s: add one to pkg/api/docs", id)
 		}
 	}
 	if t.Failed() {
@@ -162,18 +97,18 @@ func callAll(t *testing.T, all map[string]operation) map[string][]string {
 	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
 		c := caller{t: t, ctx: ctx, address: address, token: token, tokenID: "none"}
 		t.Setenv(cli.EnvToken, token)
-		for _, e := range examples {
-			o := all[e.operation]
-			if e.operation == "add-flavor" { // which answers before the queues are there
+		for _, e := range docs.Examples() {
+			o := all[e.Operation]
+			if e.Operation == "add-flavor" { // which answers before the queues are there
 				c.typed("flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB",
 					"--capability", "disk")
 			}
-			status, answer := c.call(o.method, e.path, e.body, token)
-			if want := cmp.Or(e.status, o.succeeds()); status != want {
+			status, answer := c.call(o.method, e.Path, e.Body, token)
+			if want := cmp.Or(otherwise[e.Operation].status, o.succeeds()); status != want {
 				t.Errorf("%s: %s %s is answered %d instead of %d: %s",
-					e.operation, o.method, e.path, status, want, answer)
+					e.Operation, o.method, e.Path, status, want, answer)
 			}
-			switch e.operation {
+			switch e.Operation {
 			case "create-token":
 				var made rest.NewToken
 				if err := json.Unmarshal([]byte(answer), &made); err != nil {
@@ -181,10 +116,10 @@ func callAll(t *testing.T, all map[string]operation) map[string][]string {
 				}
 				c.tokenID = string(made.ID)
 			case "boot":
-				c.typed("boot", "--id", exampleID, "--name", "web-1", "--flavor", "m1.small",
+				c.typed("boot", "--id", docs.ID, "--name", "web-1", "--flavor", "m1.small",
 					"--with", "disk=ssd", "--wait")
 			}
-			refused[e.operation] = c.refusals(o, e)
+			refused[e.Operation] = c.refusals(o, e)
 		}
 		return nil
 	}); err != nil {
@@ -235,14 +170,14 @@ func (c caller) call(method, path, body, token string) (int, string) {
 
 // refusals are how an operation refuses to be called without a token, and about what is not there. Every operation of
 // the API has to refuse a parameter, and a field, that there is not.
-func (c caller) refusals(o operation, e example) (out []string) {
+func (c caller) refusals(o operation, e docs.Example) (out []string) {
 	try := func(what, path, token string) {
-		if status, _ := c.call(o.method, path, e.body, token); status >= 400 {
+		if status, _ := c.call(o.method, path, e.Body, token); status >= 400 {
 			out = append(out, fmt.Sprintf("%d %s", status, what))
 		}
 	}
-	try("without a token", e.path, "")
-	bare, _, _ := strings.Cut(e.path, "?")
+	try("without a token", e.Path, "")
+	bare, _, _ := strings.Cut(e.Path, "?")
 	if before, after, found := strings.Cut(o.path, "{"); found {
 		_, after, _ = strings.Cut(after, "}")
 		absent := map[string]string{"id": "6a0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"}
@@ -252,11 +187,11 @@ func (c caller) refusals(o operation, e example) (out []string) {
 	if !strings.HasPrefix(o.path, "/v1/") {
 		return out
 	}
-	if status, _ := c.call(o.method, bare+"?colour=red", e.body, c.token); status != http.StatusUnprocessableEntity {
+	if status, _ := c.call(o.method, bare+"?colour=red", e.Body, c.token); status != http.StatusUnprocessableEntity {
 		c.t.Errorf("%s takes a parameter that there is not: %d", o.ID, status)
 	}
-	if e.body != "" {
-		status, _ := c.call(o.method, e.path, `{"colour": "red"}`, c.token)
+	if e.Body != "" {
+		status, _ := c.call(o.method, e.Path, `{"colour": "red"}`, c.token)
 		if status != http.StatusUnprocessableEntity {
 			c.t.Errorf("%s takes a field that there is not: %d", o.ID, status)
 		}
@@ -276,14 +211,14 @@ func (o operation) succeeds() int {
 }
 
 func pageOfTheAPI(
-	top string, api openAPI, all map[string]operation, shown map[string]example, refused map[string][]string,
+	top string, api openAPI, all map[string]operation, shown map[string]docs.Example, refused map[string][]string,
 ) string {
 	var out strings.Builder
 	out.WriteString(preface(top))
 	tags := map[string][]string{}
-	for _, e := range examples {
-		tag := all[e.operation].Tags[0]
-		tags[tag] = append(tags[tag], e.operation)
+	for _, e := range docs.Examples() {
+		tag := all[e.Operation].Tags[0]
+		tags[tag] = append(tags[tag], e.Operation)
 	}
 	order := []string{"instances", "flavors", "capabilities", "queues", "quotas", "hosts", "access", "health"}
 	for _, tag := range slices.Sorted(maps.Keys(tags)) {
@@ -320,7 +255,7 @@ func needs(id string) string {
 	}
 }
 
-func sectionOf(api openAPI, o operation, e example, refused []string) string {
+func sectionOf(api openAPI, o operation, e docs.Example, refused []string) string {
 	var out strings.Builder
 	out.WriteString("\n### " + o.ID + "\n\n")
 	out.WriteString(wrapped(fmt.Sprintf("`%s %s`: %s. Needs: %s.", o.method, o.path, o.Summary, needs(o.ID))) + "\n\n")
@@ -345,15 +280,15 @@ func sectionOf(api openAPI, o operation, e example, refused []string) string {
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("```\n" + e.curl(o.method) + "\n```\n\n")
+	out.WriteString("```\n" + e.Curl(o.method, false) + "\n```\n\n")
 	answered := fmt.Sprintf("Answered %d", o.succeeds())
 	for _, r := range o.Responses {
 		if name := nameOfBody(r.Content["application/json"].Schema.Ref); name != "" {
 			answered += " with " + linked(name)
 		}
 	}
-	if e.status != 0 {
-		answered += fmt.Sprintf(", and %d %s", e.status, e.where)
+	if not, ok := otherwise[o.ID]; ok {
+		answered += fmt.Sprintf(", and %d %s", not.status, not.where)
 	}
 	answered += "."
 	if len(refused) > 0 {
@@ -383,20 +318,6 @@ func required(yes bool) string {
 		return ", required"
 	}
 	return ""
-}
-
-// curl is the example as one types it.
-func (e example) curl(method string) string {
-	var out strings.Builder
-	out.WriteString("curl ")
-	if method != http.MethodGet && (method != http.MethodPost || e.body == "") {
-		out.WriteString("-X " + method + " ")
-	}
-	fmt.Fprintf(&out, `"$BERTH_API%s"`, e.path)
-	if e.body != "" {
-		fmt.Fprintf(&out, " \\\n  -H 'Content-Type: application/json' \\\n  -d '%s'", e.body)
-	}
-	return out.String()
 }
 
 // preface is what holds for every operation, below the top of the page.

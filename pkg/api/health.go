@@ -4,12 +4,12 @@ package api
 
 import (
 	"context"
-	_ "embed" // the documentation page
 	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/api/docs"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -59,49 +59,25 @@ func (s *Server) trouble() (lines []string) {
 	return lines
 }
 
-var (
-	//go:embed docs/index.html
-	docsPage []byte
-	//go:embed docs/docs.js
-	docsScript []byte
-	//go:embed docs/docs.css
-	docsStyle []byte
-)
-
-// docsPolicy lets the page load nothing but what this node serves.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 // routeDocs serves the OpenAPI document and a page that renders it. Who asks for / in a browser looks for the console.
 func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {
-	for path, file := range map[string]struct {
-		kind string
-		data func() ([]byte, *compute.Error)
-	}{
-		"/openapi.json":  {"application/openapi+json", document},
-		"/docs":          {"text/html; charset=utf-8", always(docsPage)},
-		"/docs/docs.js":  {"text/javascript; charset=utf-8", always(docsScript)},
-		"/docs/docs.css": {"text/css; charset=utf-8", always(docsStyle)},
-	} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			data, err := file.data()
-			if err != nil {
-				rest.NewProblem(err).Answer(w)
-				return
-			}
-			w.Header().Set("Content-Type", file.kind)
-			w.Header().Set("Content-Security-Policy", docsPolicy)
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = w.Write(data) // the caller may be gone
-		})
+	for path, file := range docs.Files() {
+		mux.Handle("GET "+path, file)
 	}
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		data, err := document()
+		if err != nil {
+			rest.NewProblem(err).Answer(w)
+			return
+		}
+		w.Header().Set("Content-Type", "application/openapi+json")
+		w.Header().Set("Content-Security-Policy", docs.Policy)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(data) // the caller may be gone
+	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/ui/", http.StatusFound)
 	})
-}
-
-func always(data []byte) func() ([]byte, *compute.Error) {
-	return func() ([]byte, *compute.Error) { return data, nil }
 }
 
 // problemOf keeps the compiler from losing sight of what route relies on: a

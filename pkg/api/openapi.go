@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/api/docs"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -47,6 +48,7 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 		}
 	}
 	return sync.OnceValues(func() ([]byte, *compute.Error) {
+		docs.Annotate(doc)
 		data, err := json.MarshalIndent(doc, "", "  ")
 		if err != nil {
 			return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/api/docs"
 	"github.com/berth-project/berth/pkg/api/strict"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/events"
@@ -128,9 +129,12 @@ func humaConfig(transform huma.Transformer) huma.Config {
 				Version: version,
 				Description: "Boot machines on hosts that pull their work. " +
 					"Every refusal is a problem document (RFC 9457) with a stable kind and, where there is " +
-					"one, a reason with its numbers.",
+					"one, a reason with its numbers.\n\n" +
+					"The examples are for a shell that has the address of a node in `BERTH_API`, as after " +
+					"`export BERTH_API=http://127.0.0.1:7070`, and, where callers sign in, a token in `BERTH_TOKEN`.",
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
+			Tags: docs.Tags(),
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 

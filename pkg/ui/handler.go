@@ -24,7 +24,7 @@ const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-a
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
-	".LICENSE": "text/plain; charset=utf-8",
+	".LICENSE": "text/plain; charset=utf-8", ".txt": "text/plain; charset=utf-8",
 }
 
 type file struct {

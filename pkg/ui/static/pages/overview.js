@@ -1,8 +1,10 @@
 import { h } from "../vendor/preact.mjs";
 import { all, get } from "../api.js";
+import { Graph } from "../graph.js";
 import { often } from "../live.js";
 import { begun, noted, perSecond, rated } from "../rate.js";
 import { to } from "../route.js";
+import { sampled } from "../series.js";
 import { operates } from "../session.js";
 import { byState, troubles, waiting } from "../trouble.js";
 import { Bar, Card, Empty, Head, Note, Table, Tile, Time } from "../views.js";
@@ -14,10 +16,12 @@ export const title = "Overview";
 export const every = { ...often, burst: 2000 };
 
 let starts; // how often a machine became active, as far as the node tells
+let samples; // what was read since the page is open
 
 // changes are those of the whole cell for operators, of the project for others.
 export function changes(ctx) {
   starts = begun(performance.now());
+  samples = [];
   return { project: operates() ? "*" : ctx.project, state: "active" };
 }
 
@@ -30,6 +34,7 @@ export async function load() {
   const [queues, flavors, hosts, ready] = await Promise.all([
     all("/v1/queues", { waiting: true }), get("/v1/flavors", { limit: 1 }), operates() ? all("/v1/hosts") : null, get("/readyz").catch((p) => ({ trouble: [p.message] })),
   ]);
+  samples = sampled(samples, Date.now(), { boots: perSecond(starts, performance.now()), waiting: waiting(queues.items).total });
   return { queues, offered: flavors.items.length > 0, hosts, ready };
 }
 
@@ -49,6 +54,9 @@ export function view({ queues, offered, hosts, ready }, ctx) {
       h(Tile, { name: "Oldest waits for", value: since(waits.oldest, Date.now()) || "–", note: "" }),
       hosts && h(Tile, { name: "Machines", value: number(machines), note: building ? `${number(building)} being built` : "on hosts" }),
       hosts && h(Tile, { name: "Hosts that offer", value: number(states[0][1]), note: `of ${number(list.length)}` })),
+    h("div", { class: "cards two" },
+      h(Card, { title: "Boots a second" }, h(Graph, { samples, name: "boots", label: "boots a second", shown: rated })),
+      h(Card, { title: "Waiting" }, h(Graph, { samples, name: "waiting", label: "machines that wait", whole: true, shown: number }))),
     h(Card, { title: "Wrong now" }, wrong.length
       ? h(Table, {
         label: "what is wrong now", rows: wrong.slice(0, 50), id: (w) => w.what, columns: [
