@@ -117,6 +117,7 @@ not empty by its deadline.`,
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	completions{&s}.add(root)
+	addScripts(root)
 	return root
 }
 
