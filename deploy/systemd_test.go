@@ -25,7 +25,7 @@ func needSystemd(t *testing.T) []string {
 		required(t, "BERTH_REQUIRE_SYSTEMD", "systemd-analyze is not installed (package systemd)")
 	}
 	units, err := filepath.Glob("systemd/*.service")
-	if err != nil || len(units) != 4 {
+	if err != nil || len(units) != 5 {
 		t.Fatal(err, units)
 	}
 	return units
@@ -131,6 +131,45 @@ func TestDropInsNameSettings(t *testing.T) {
 	files, err := filepath.Glob("systemd/*.conf")
 	if err != nil || len(files) != len(tried) {
 		t.Error(err, files)
+	}
+}
+
+// The forwarder's unit gives its receiver's address and secret as files, and keeps the position in the folder that is
+// its own: what it runs is refused for what the position file holds, which is looked at last.
+func TestForwarderUnit(t *testing.T) {
+	text := read(t, "systemd/berth-forward@.service")
+	for _, line := range []string{
+		"StateDirectory=berth-forward/%i", "DynamicUser=yes", "Restart=always", "RestartPreventExitStatus=2 3 8",
+		"EnvironmentFile=/etc/berth/forward-%i.env", "Environment=GOTRACEBACK=crash", "LimitCORE=0",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%q is not there", line)
+		}
+	}
+	credentials, state := t.TempDir(), t.TempDir()
+	kept := filepath.Join(state, "berth-forward", "cmdb", "position")
+	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"to": "http://127.0.0.1:9/in\n", "secret": "thirty-two letters that nobody guesses\n",
+	} {
+		if !strings.Contains(text, "\nLoadCredential="+name+":/etc/berth/forward-%i."+name+"\n") {
+			t.Errorf("%s is no credential", name)
+		}
+		if err := os.WriteFile(filepath.Join(credentials, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(kept, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(text, "\nExecStart=/usr/bin/berth ")
+	line, _, _ = strings.Cut(line, "\n")
+	line = strings.NewReplacer("%d", credentials, "%S", state, "%i", "cmdb", "$FORWARD_FLAGS", "-A --state active").Replace(line)
+	out, err := exec.Command(berth, strings.Fields(line)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), kept) || !strings.Contains(string(out), "no forwarder has written it") {
+		t.Errorf("berth %s: %v: %s", line, err, out)
 	}
 }
 

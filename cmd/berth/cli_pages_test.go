@@ -20,7 +20,6 @@ import (
 // them, and nothing else; BERTH_UPDATE=1 writes them.
 func TestPagesOfCommands(t *testing.T) {
 	root := whole()
-	root.InitDefaultCompletionCmd()
 	pages := map[string]string{"README.md": listOfCommands(root)}
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() {

@@ -38,6 +38,12 @@ func TestScripts(t *testing.T) {
 		testscript.Run(t, testscript.Params{
 			Dir:   dir,
 			Setup: func(e *testscript.Env) error { return setUp(e, strings.HasSuffix(dir, "access")) },
+			Condition: func(name string) (bool, error) {
+				if name != "bash-completion" {
+					return false, fmt.Errorf("there is no condition %s", name)
+				}
+				return hasBashCompletion(t), nil
+			},
 			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 				"berth": func(ts *testscript.TestScript, neg bool, args []string) {
 					if code := runBerth(ts, args); (code == 0) == neg {
@@ -71,6 +77,20 @@ func TestScripts(t *testing.T) {
 			},
 		})
 	}
+}
+
+// bashCompletion is the library of the package bash-completion, which what berth completion bash prints needs.
+const bashCompletion = "/usr/share/bash-completion/bash_completion"
+
+func hasBashCompletion(t *testing.T) bool {
+	_, err := exec.LookPath("bash")
+	if err == nil {
+		_, err = os.Stat(bashCompletion)
+	}
+	if err != nil && os.Getenv("BERTH_REQUIRE_BASH") != "" {
+		t.Errorf("BERTH_REQUIRE_BASH is set: %v", err)
+	}
+	return err == nil
 }
 
 func runBerth(ts *testscript.TestScript, args []string) int {
@@ -176,6 +196,7 @@ func setUp(e *testscript.Env, signIn bool) error {
 	}
 	e.Setenv("BERTH", self) // for exec … &
 	e.Setenv("TZ", "UTC")
+	e.Setenv("BASH_COMPLETION", bashCompletion)
 	return nil
 }
 

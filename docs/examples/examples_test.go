@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ import (
 const patience = 2 * time.Minute
 
 // TestExamples: each program boots a machine that runs, in a whole cell. Those in Go are built first; those in Python
-// are run where there is python3, and python/kafka.py where that has confluent-kafka.
+// are run where there is python3, python/kafka.py where that has confluent-kafka, and python/generated.py where packages
+// can be installed.
 func TestExamples(t *testing.T) {
 	built := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", built+"/", "./...")
@@ -45,7 +47,7 @@ func TestExamples(t *testing.T) {
 			return err
 		}
 		for _, e := range []struct{ program, name string }{
-			{"api", "web-1"}, {"python/api.py", "web-2"}, // the API waits for the flavor's queue
+			{"api", "web-1"}, {"python/api.py", "web-2"}, {generated, "web-3"}, // the API waits for the flavor's queue
 			{"franz", "franz-1"}, {"sarama", "sarama-1"}, {"kafkago", "kafkago-1"}, {"python/kafka.py", "kafka-py-1"},
 		} {
 			t.Run(e.program, func(t *testing.T) {
@@ -69,7 +71,11 @@ func play(t *testing.T, ctx context.Context, built, program string, env ...strin
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(built, program))
-	if strings.HasSuffix(program, ".py") {
+	switch {
+	case program == generated:
+		env = append(env, generate(t, ctx, env)...)
+		cmd = exec.CommandContext(ctx, "sh", "-c", `exec python -B "$0"`, program) // that of PATH
+	case strings.HasSuffix(program, ".py"):
 		cmd = python(t, ctx, program)
 	}
 	cmd.Env = append(os.Environ(), env...)
@@ -90,6 +96,45 @@ func python(t *testing.T, ctx context.Context, script string) *exec.Cmd {
 		t.Skip("python3 has no confluent-kafka; TestRecordOfPython looks at what it would write")
 	}
 	return exec.CommandContext(ctx, "python3", "-B", script)
+}
+
+// generated is the example whose client is generated first.
+const generated = "python/generated.py"
+
+// generate makes that client, by the commands that the example names, with packages in a folder of this test. It answers
+// the variables with which Python finds both. The test is skipped where the packages are not to be had.
+func generate(t *testing.T, ctx context.Context, env []string) []string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it installs packages: skipped with -short")
+	}
+	text, err := os.ReadFile(generated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^    (pip install .*)\n    (openapi-python-client .*)$`).FindStringSubmatch(string(text))
+	if commands == nil {
+		t.Fatalf("%s does not say how its client is generated", generated)
+	}
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(ctx, "python3", "-m", "venv", filepath.Join(dir, "venv")).CombinedOutput(); err != nil {
+		t.Skipf("python3 makes no environment (package python3-venv): %v: %s", err, out)
+	}
+	env = append(env, "PATH="+filepath.Join(dir, "venv", "bin")+":"+os.Getenv("PATH"), "PYTHONPATH="+dir,
+		"PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_RETRIES=1", "PIP_TIMEOUT=15")
+	run := func(command string) (string, error) {
+		cmd := exec.CommandContext(ctx, "sh", "-c", command)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(commands[1]); err != nil {
+		t.Skipf("%s: %v: %s", commands[1], err, out)
+	}
+	if out, err := run(commands[2]); err != nil || strings.Contains(out, "WARNING") {
+		t.Fatalf("%s: %v: the document does not fit: %s", commands[2], err, out)
+	}
+	return env
 }
 
 // active waits until the one instance of this name runs.

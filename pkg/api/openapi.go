@@ -36,7 +36,7 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	delete(schemas, "ErrorDetail")
 	sent := map[string]bool{}
 	for _, path := range doc.Paths {
-		for _, op := range []*huma.Operation{path.Post, path.Put} {
+		for _, op := range []*huma.Operation{path.Post, path.Put, path.Patch} {
 			if op != nil && op.RequestBody != nil {
 				markReachable(op.RequestBody.Content["application/json"].Schema, schemas, sent)
 			}

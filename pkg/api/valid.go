@@ -28,9 +28,9 @@ func (s *Server) routeCapabilities(api huma.API) {
 }
 
 type capabilitiesInput struct {
-	Limit       int      `query:"limit" minimum:"1" maximum:"1000" doc:"Most items in one answer; left out: all."`
-	Marker      string   `query:"marker" doc:"The next of the page before: items go on behind it."`
-	IfNoneMatch []string `header:"If-None-Match" doc:"ETags of what the caller has."`
+	Limit       int    `query:"limit" minimum:"1" maximum:"1000" doc:"Most items in one answer; left out: all."`
+	Marker      string `query:"marker" doc:"The next of the page before: items go on behind it."`
+	IfNoneMatch string `header:"If-None-Match" doc:"ETags of what the caller has, with commas between them."`
 }
 
 type capabilitiesOutput struct {

@@ -196,9 +196,14 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	}
 	keys := f.keys()
 	ids := f.ids(c.Project(), keys)
+	var w *watch
+	if f.wait {
+		w = watchInstances(cmd.Context(), c, ids)
+		defer w.close()
+	}
 	booted, err := bootAll(cmd.Context(), c, b, ids, keys)
 	if err == nil && f.wait {
-		booted, err = waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
+		booted, err = waitInstances(cmd.Context(), c, w, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
 	}
 	if len(booted) > 0 {
 		if printed := instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, booted); err == nil {

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,39 @@ type completions struct{ s *settings }
 // patience is how long somebody who has pressed tab waits for names.
 const patience = 2 * time.Second
 
+// bashSelectors makes the script for bash offer commas and exclamation marks as they are. Cobra's escapes them, and then
+// does not know what is offered as what was typed, so that "-l a=1,b=" would become "-l a=1,b=a=1\,b=2".
+func bashSelectors(script string) string {
+	const before = `    __berth_handle_special_char "$cur" :`
+	const bare = `    if ((${#COMPREPLY[@]} > 0)); then
+        COMPREPLY=("${COMPREPLY[@]//\\,/,}")
+        COMPREPLY=("${COMPREPLY[@]//\\!/!}")
+    fi
+`
+	return strings.Replace(script, before, bare+before, 1)
+}
+
+// addScripts adds the command that prints the scripts for shells.
+func addScripts(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	bash, _, err := root.Find([]string{"completion", "bash"})
+	if err != nil {
+		panic(err) // cobra has just made it
+	}
+	bash.RunE = func(cmd *cobra.Command, _ []string) error {
+		bare, err := cmd.Flags().GetBool("no-descriptions")
+		if err != nil {
+			return err
+		}
+		var script strings.Builder
+		if err := root.GenBashCompletionV2(&script, !bare); err != nil {
+			return err
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), bashSelectors(script.String()))
+		return err
+	}
+}
+
 // names are all of one kind that begin with what is typed, as far as that is known.
 type names func(ctx context.Context, c *client.Client, typed string) ([]string, error)
 
@@ -31,7 +65,10 @@ func (o completions) add(cmd *cobra.Command) {
 		o.add(sub)
 	}
 	if kind := argument(cmd); kind != nil && cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = o.offer(kind, strings.Contains(cmd.Use, "..."))
+		cmd.ValidArgsFunction = o.offer(bareWords(kind), strings.Contains(cmd.Use, "..."))
+	}
+	if cmd.LocalNonPersistentFlags().Lookup("label") != nil {
+		o.register(cmd, "label", labelWords(cmd))
 	}
 	for flag, kind := range map[string]names{
 		"flavor": flavorNames, "group": groupNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
@@ -41,9 +78,13 @@ func (o completions) add(cmd *cobra.Command) {
 		if f := cmd.LocalNonPersistentFlags().Lookup(flag); f == nil && cmd.PersistentFlags().Lookup(flag) == nil {
 			continue
 		}
-		if err := cmd.RegisterFlagCompletionFunc(flag, o.offer(kind, true)); err != nil {
-			panic(err) // the flag was found above
-		}
+		o.register(cmd, flag, bareWords(kind))
+	}
+}
+
+func (o completions) register(cmd *cobra.Command, flag string, kind names) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, o.offer(kind, true)); err != nil {
+		panic(err) // the flag is there
 	}
 }
 
@@ -95,17 +136,29 @@ func (o completions) offer(kind names, more bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all = slices.DeleteFunc(all, func(name string) bool {
-			return !strings.HasPrefix(name, typed) || !bareWord.MatchString(strings.Replace(name, "=", "", 1))
-		})
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, typed) })
 		slices.Sort(all)
-		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
+		all = slices.Compact(all)
+		if slices.ContainsFunc(all, func(name string) bool { return strings.HasSuffix(name, "=") }) {
+			return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace // a value comes next
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // bareWord is a word that no shell reads as anything but itself, and no command as a flag. Shells put what is offered into
 // the line that they run, quoted or not, and whoever may boot names instances.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// bareWords leaves out what is no bareWord, or two with a = between them.
+func bareWords(kind names) names {
+	return func(ctx context.Context, c *client.Client, typed string) ([]string, error) {
+		all, err := kind(ctx, c, typed)
+		return slices.DeleteFunc(all, func(name string) bool {
+			return !bareWord.MatchString(strings.Replace(name, "=", "", 1))
+		}), err
+	}
+}
 
 // instanceNames are one page of them: more are no help to choose from. Of one whose name is no bareWord it is the id.
 func instanceNames(ctx context.Context, c *client.Client, typed string) ([]string, error) {

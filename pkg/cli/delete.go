@@ -88,6 +88,11 @@ func (s *selection) deleteAll(
 ) ([]client.Instance, error) {
 	var asked []client.Instance
 	var ids []compute.InstanceID
+	var w *watch
+	if wait {
+		w = watchInstances(cmd.Context(), c, idsOf(meant))
+		defer w.close()
+	}
 	_, failed := s.all(meant, func(m client.Instance) error {
 		i, err := c.Delete(cmd.Context(), m.ID)
 		if err == nil {
@@ -98,8 +103,7 @@ func (s *selection) deleteAll(
 	if !wait || len(asked) == 0 {
 		return asked, failed
 	}
-	now, err := waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), timeout, ids, func(i client.Instance) bool {
-		return i.State == "deleted"
-	})
+	gone := func(i client.Instance) bool { return i.State == "deleted" }
+	now, err := waitInstances(cmd.Context(), c, w, newLiveLine(cmd.ErrOrStderr()), timeout, ids, gone)
 	return now, cmp.Or(failed, err)
 }

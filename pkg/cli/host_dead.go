@@ -92,6 +92,11 @@ func (d *death) command(s *settings, use, short, long string) *cobra.Command {
 func (d *death) run(cmd *cobra.Command, c *client.Client, f Format, h compute.HostID) error {
 	ctx := cmd.Context()
 	d.By = cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"))
+	var w *watch
+	if d.wait {
+		w = newWatch(ctx, c, client.Follow{AllProjects: true, Host: h}, func(client.Event) bool { return true })
+		defer w.close()
+	}
 	dead, err := d.say(c, ctx, h, d.DeadHost)
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (d *death) run(cmd *cobra.Command, c *client.Client, f Format, h compute.Ho
 		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is declared dead; %s\n", h, fateOf(dead))
 	}
 	if d.wait {
-		err = d.left(ctx, c, newLiveLine(cmd.ErrOrStderr()), dead)
+		err = d.left(ctx, c, w, newLiveLine(cmd.ErrOrStderr()), dead)
 	}
 	return cmp.Or(deadSheet().one(cmd.OutOrStdout(), f, dead, deadDetails), err)
 }
@@ -124,9 +129,9 @@ func fateOf(dead client.HostDead) string {
 }
 
 // left waits until the API shows nothing on the host any more.
-func (d *death) left(ctx context.Context, c *client.Client, live *liveLine, dead client.HostDead) error {
+func (d *death) left(ctx context.Context, c *client.Client, w *watch, live *liveLine, dead client.HostDead) error {
 	defer live.end()
-	return until(ctx, d.timeout, func(ctx context.Context) (bool, string, error) {
+	return untilTold(ctx, d.timeout, w, func(ctx context.Context) (bool, string, error) {
 		n, err := leftOn(ctx, c, dead)
 		if err != nil {
 			return false, "", err
@@ -134,7 +139,7 @@ func (d *death) left(ctx context.Context, c *client.Client, live *liveLine, dead
 		seen := Plural(n, "instance") + " left on host " + string(dead.Host)
 		live.show(waitStatus{line: seen, news: seen})
 		return n == 0, seen, nil
-	})
+	}, func([]client.Told) urgency { return soonest })
 }
 
 // leftOn is how many instances the host still has that are meant.

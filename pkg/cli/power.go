@@ -77,6 +77,11 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 	var ids []compute.InstanceID
 	commands := map[compute.InstanceID]compute.CommandID{}
 	before := map[compute.InstanceID]client.Instance{}
+	var w *watch
+	if p.wait {
+		w = watchInstances(cmd.Context(), c, idsOf(p.meant))
+		defer w.close()
+	}
 	done, failed := p.chosen.all(p.meant, func(i client.Instance) error {
 		asked, err := c.Power(cmd.Context(), i.ID, p.op, compute.CommandID(uuid.NewString()), p.hard)
 		if err == nil {
@@ -94,6 +99,7 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 	now, err := waitInstances(
 		cmd.Context(),
 		c,
+		w,
 		newLiveLine(cmd.ErrOrStderr()),
 		p.timeout,
 		ids,

@@ -8,9 +8,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -51,6 +53,7 @@ type settings struct {
 	tls     client.TLS
 	token   string // that is shown; empty: what findToken finds
 	errs    func() io.Writer
+	dial    func(ctx context.Context, network, address string) (net.Conn, error) // of the API; nil: the network's
 }
 
 // isCommand refuses a word that is no command, with those that are like it.
@@ -114,6 +117,7 @@ not empty by its deadline.`,
 		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	completions{&s}.add(root)
+	addScripts(root)
 	return root
 }
 
@@ -152,6 +156,7 @@ func (s *settings) open() (*client.Client, Format, error) {
 		Token:    token,
 		Project:  compute.Project(s.project),
 		Timeout:  s.timeout,
+		Dial:     s.dial,
 		Patience: min(s.timeout, 10*time.Second), // a person waits for it
 	})
 	return c, f, err

@@ -55,6 +55,14 @@ func (s *selection) of(cmd *cobra.Command, c *client.Client, verb string, args [
 	return found, s.ask(cmd, c, verb, found)
 }
 
+// idsOf are the ids of some instances.
+func idsOf(all []client.Instance) (ids []compute.InstanceID) {
+	for _, i := range all {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
 // ask asks before something is done to all that have labels.
 func (s *selection) ask(cmd *cobra.Command, c *client.Client, verb string, found []client.Instance) error {
 	if s.yes {

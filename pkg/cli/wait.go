@@ -7,34 +7,56 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/service"
 )
 
-// How often the API is asked while waiting: soon at first, then less often.
+// How often the API is asked while nothing tells of changes: soon at first, then less often.
 const (
 	pollFirst = 50 * time.Millisecond
 	pollMost  = time.Second
 )
 
+// firstCalm is how long after the last change the API is asked while changes are told, for what no change tells: why
+// instances wait, whether a host is silent, that a request was rejected. Then it is twice as long each time.
+const (
+	firstCalm   = 2 * time.Second
+	longestCalm = 5 * time.Minute
+)
+
+// lastLook is how long the last answer of a wait may take whose time is up.
+const lastLook = time.Second
+
 // until asks again and again until done, ctx ends or the time is up. An API
 // node that cannot be reached for a moment ends nothing. On a time-out the error
 // is a KindTimeout that says what was seen last.
-func until(
-	ctx context.Context,
-	timeout time.Duration,
-	ask func(context.Context) (done bool, seen string, err error),
-) error {
+func until(ctx context.Context, timeout time.Duration, ask ask) error {
+	return untilTold(ctx, timeout, nil, ask, nil)
+}
+
+// ask asks the API once. seen is what a time-out says was seen last.
+type ask func(context.Context) (done bool, seen string, err error)
+
+// urgency is how soon the API is to be asked, for what was told.
+type urgency int
+
+const (
+	calmly  urgency = iota // when nothing has been told for some time
+	soonest                // as soon as if nothing told of changes
+	atOnce
+)
+
+// untilTold is until with a watch. While that tells of changes the API is asked when they call for it, and else ever
+// less often; while it does not, as until asks. hears takes what was told.
+func untilTold(ctx context.Context, timeout time.Duration, w *watch, ask ask, hears func([]client.Told) urgency) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	seen, pause := "", pollFirst
+	seen, p := "", pace{soon: pollFirst, calm: firstCalm}
 	for {
 		done, now, err := ask(ctx)
 		if now != "" {
@@ -46,10 +68,60 @@ func until(
 		case err != nil && ctx.Err() == nil && !passing(err):
 			return err
 		}
-		if !service.Sleep(ctx, pause) {
-			return waitEnded(ctx, timeout, seen, err)
+		if p.rest(ctx, w, hears, err != nil) {
+			continue
 		}
-		pause = min(pause*3/2, pollMost)
+		if w != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the last answer may be of long ago
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+			defer cancel()
+			if done, now, failed := ask(last); failed == nil && done {
+				return nil
+			} else if now != "" {
+				seen = now
+			}
+		}
+		return waitEnded(ctx, timeout, seen, err)
+	}
+}
+
+// pace is how long a wait rests between two questions.
+type pace struct {
+	soon time.Duration // while nothing tells of changes, and at the least
+	calm time.Duration // while changes are told
+}
+
+// rest rests until it is time to ask again; false: ctx has ended. After a question that failed it does not rely on
+// what is told.
+func (p *pace) rest(ctx context.Context, w *watch, hears func([]client.Told) urgency, failed bool) bool {
+	asked, urgent := time.Now(), calmly
+	soon, calm := asked.Add(p.soon), asked.Add(p.calm)
+	p.soon = min(p.soon*3/2, pollMost)
+	for {
+		told, live := w.take()
+		if len(told) > 0 {
+			urgent, p.calm = max(urgent, hears(told)), firstCalm
+			calm = time.Now().Add(p.calm)
+		}
+		due := calm
+		switch {
+		case urgent == atOnce && !failed:
+			return ctx.Err() == nil
+		case urgent > calmly || failed || !live:
+			due = soon
+		}
+		timer := time.NewTimer(time.Until(due))
+		select {
+		case <-timer.C:
+			if due == calm {
+				p.calm = min(2*p.calm, longestCalm)
+			}
+			return ctx.Err() == nil
+		case <-w.changed():
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
 	}
 }
 
@@ -82,50 +154,38 @@ func waitEnded(ctx context.Context, timeout time.Duration, seen string, last err
 }
 
 // waitInstances waits until each instance is done and returns them as they then
-// are, in the order of ids. Those that are done are not asked for again.
+// are, in the order of ids. Those that are done are not asked for again. The watch
+// is of these instances, and began before anything was asked of them.
 func waitInstances(
 	ctx context.Context,
 	c *client.Client,
+	w *watch,
 	live *liveLine,
 	timeout time.Duration,
 	ids []compute.InstanceID,
 	done func(client.Instance) bool,
 ) ([]client.Instance, error) {
-	found := make(map[compute.InstanceID]client.Instance, len(ids))
-	list := func() (all []client.Instance) {
-		for _, id := range ids {
-			if i, ok := found[id]; ok {
-				all = append(all, i)
-			}
-		}
-		return all
+	all := newWaited(ids, done)
+	show := func() string {
+		seen := look(all.list(), len(ids), time.Now())
+		live.show(seen)
+		return seen.line
 	}
-	open := slices.Clone(ids)
-	err := until(ctx, timeout, func(ctx context.Context) (bool, string, error) {
-		some, err := c.Instances(ctx, client.Filter{IDs: open, All: true})
-		if err != nil {
+	err := untilTold(ctx, timeout, w, func(ctx context.Context) (bool, string, error) {
+		if err := all.ask(ctx, c); err != nil {
 			return false, "", err
 		}
-		for _, i := range some {
-			found[i.ID] = i
+		over := all.settle()
+		return over, show(), nil
+	}, func(told []client.Told) urgency {
+		urgent := all.hears(told)
+		if urgent == calmly { // else an answer comes first, which says more
+			show()
 		}
-		for _, id := range open {
-			if slices.ContainsFunc(some, func(i client.Instance) bool { return i.ID == id }) {
-				continue
-			}
-			// The node may not have read of it yet, or a conductor has refused the request: this tells which.
-			if found[id], err = c.Instance(ctx, id); err != nil {
-				delete(found, id)
-				return false, "", err
-			}
-		}
-		open = slices.DeleteFunc(open, func(id compute.InstanceID) bool { i, ok := found[id]; return ok && done(i) })
-		seen := look(list(), len(ids), time.Now())
-		live.show(seen)
-		return len(open) == 0, seen.line, nil
+		return urgent
 	})
 	live.end()
-	return list(), err
+	return all.list(), err
 }
 
 // liveLine shows the newest state of something: on a terminal in one line that

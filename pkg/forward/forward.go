@@ -31,10 +31,16 @@ type Options struct {
 	Say      func(format string, args ...any) // tells people what is wrong, and that it is well again
 }
 
-// Run forwards until ctx ends, or until the receiver or the API wants no more.
+// Run forwards until ctx ends, or until the receiver or the API wants no more. While another forwarder has the position
+// file it is refused (KindConflict).
 func Run(ctx context.Context, events Source, o Options) error {
 	f := &forwarder{Options: o, queue: newQueue()}
 	f.to = newEndpoint(o)
+	letGo, err := o.Position.Hold()
+	if err != nil {
+		return err
+	}
+	defer letGo()
 	at, err := o.Position.Load()
 	if err != nil {
 		return err

@@ -434,6 +434,42 @@ func TestPositionFile(t *testing.T) {
 	}
 }
 
+// TestPositionIsHeld: a second forwarder with the same file posts nothing, by whatever path it names the file.
+func TestPositionIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "position")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		o := Options{Position: Position{File: file}, HTTP: &http.Client{Transport: &receiver{t: t, answers: well}}, Say: t.Logf}
+		quiet := func(ctx context.Context, _ client.Follow) iter.Seq2[client.Told, error] {
+			return func(func(client.Told, error) bool) { <-ctx.Done() }
+		}
+		go func() { ended <- Run(ctx, quiet, o) }()
+		synctest.Wait()
+		again, r := &log{told: func(client.Follow) []client.Told { return []client.Told{change(1)} }}, &receiver{t: t, answers: well}
+		for _, same := range []string{file, dir + "/../" + filepath.Base(dir) + "/position"} {
+			err := run(t, same, again, r)
+			if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "another forwarder has it") {
+				t.Errorf("%v", err)
+			}
+		}
+		if err := run(t, filepath.Join(dir, "other"), again, r); err != nil {
+			t.Errorf("with a file of its own: %v", err)
+		}
+		if len(again.asked) != 1 {
+			t.Errorf("it asked %d times", len(again.asked))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := run(t, file, again, r); err != nil {
+			t.Errorf("once the first has ended: %v", err)
+		}
+	})
+}
+
 // TestForwardToNoFolder: nothing is posted that would be posted again and again, since no position can be kept.
 func TestForwardToNoFolder(t *testing.T) {
 	r := &receiver{t: t, answers: well}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -30,6 +31,27 @@ func Of(to string, p compute.Project, wanted client.Follow) string {
 	all := fmt.Sprintf("%q %q %q %q %d %q %q", to, p, wanted.Instance, wanted.Host, wanted.States, wanted.Reasons, wanted.Labels)
 	sum := sha256.Sum256([]byte(all))
 	return hex.EncodeToString(sum[:8])
+}
+
+// Hold keeps all other forwarders off the file until it is let go, or this process ends. Another that has it is a
+// KindConflict. The lock is on a file beside it, which stays: each Save puts a new file in the place of the old one.
+func (p Position) Hold() (letGo func(), err error) {
+	f, err := os.OpenFile(p.File+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, p.unwritten(err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case err == nil:
+		return func() { _ = f.Close() }, nil // which lets it go; nothing was written
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = compute.Conflict("position-file", p.File, "another forwarder has it",
+			"stop that one first, or give this one a file of its own")
+	default:
+		err = p.unwritten(err)
+	}
+	_ = f.Close() // it was not written to
+	return nil, err
 }
 
 // kept is what the file has.

@@ -117,9 +117,9 @@ func Tag(doc rest.Capabilities) (string, error) {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
 }
 
-// Known says whether a caller has the document with this tag already, by the values of its If-None-Match.
-func Known(tag string, has []string) bool {
-	return slices.ContainsFunc(has, func(h string) bool {
+// Known says whether a caller has the document with this tag already, by its If-None-Match.
+func Known(tag, has string) bool {
+	return slices.ContainsFunc(strings.Split(has, ","), func(h string) bool {
 		h = strings.TrimPrefix(strings.TrimSpace(h), "W/") // how it was sent does not matter, only whether it is the same
 		return h == tag || h == "*"
 	})
