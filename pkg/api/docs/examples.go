@@ -147,6 +147,7 @@ func Tags() []*huma.Tag {
 		{Name: "capabilities", Description: "What a boot may choose besides its flavor."},
 		{Name: "queues", Description: "Where boots wait, and how many more there is room for."},
 		{Name: "quotas", Description: "What projects use, and may."},
+		{Name: "groups", Description: "Rules about where instances of a project may run beside each other."},
 		{Name: "hosts", Description: "What hosts have and do; drain, disable and enable them."},
 		{Name: "access", Description: "Tokens, who did what, and which records were refused."},
 		{Name: "health", Description: "Whether this node works. Nobody has to sign in."},

@@ -33,14 +33,20 @@ func (g *generator) grouped() {
 	}
 	most := pick(g, 0.3, 0.8, 1)
 	names := pick(g, []compute.GroupName{apart}, []compute.GroupName{near}, []compute.GroupName{apart, near, rather})
+	in := map[string]*compute.PlacementRules{} // what is asked for again is asked for as it was
 	for i := range g.s.Load {
 		l := &g.s.Load[i]
-		if l.Op != LoadBoot || l.Project != "red" && l.Project != "blue" || !g.chance(most) {
+		if l.Op != LoadBoot || l.Project != "red" && l.Project != "blue" {
 			continue
 		}
+		if _, asked := in[l.Name]; !asked {
+			in[l.Name] = nil
+			if g.chance(most) {
+				in[l.Name] = compute.InGroup(pick(g, names...))
+			}
+		}
 		b := *l.Boot
-		b.Rules = compute.InGroup(pick(g, names...))
-		l.Boot = &b
+		b.Rules, l.Boot = in[l.Name], &b
 	}
 }
 
