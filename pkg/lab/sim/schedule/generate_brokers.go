@@ -136,6 +136,6 @@ func (g *generator) parked() {
 	g.fresh(f.At, f.By-1.5, 4+g.IntN(6))
 	for i, p := range []compute.Project{ParkedOf, other} { // positions are committed of the other one
 		g.fresh(f.At+Seconds(i)*0.2, 0.5, 1)
-		g.s.Load[len(g.s.Load)-1].Project = p
+		g.s.Load[len(g.s.Load)-1].Project, g.names[len(g.names)-1].project = p, p
 	}
 }
