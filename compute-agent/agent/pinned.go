@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -35,7 +36,7 @@ func (l *loop) startPinned(now time.Time) {
 // pinnedOver says whether there is nothing to wait for.
 func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	t, known := l.tasks[b.Instance]
-	if known && t.Project == b.Project && t.Attempt >= b.Attempt {
+	if known && t.Project == b.Project && (t.Attempt > b.Attempt || t.Attempt == b.Attempt && !undone(*t)) {
 		return true
 	}
 	why, closed := "", l.closed(b, now)
@@ -65,6 +66,12 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		Trace: b.Trace,
 	})
 	return true
+}
+
+// undone says whether what was done for an attempt is given back: it was denied, or never answered. Offered again it is
+// begun anew once nothing is left of that.
+func undone(t task.Task) bool {
+	return t.Stage == task.Ending && (t.End.How == task.EndReturned || t.End.How == task.EndQuiet)
 }
 
 // waitsForRoom says whether pinned work waits for machines here to end: it asks for that, and fits an empty host.

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -71,4 +72,11 @@ func (r *Recording) memberNamed(name string) bool {
 	}
 	x := r.wanted()[name]
 	return x.Boot.Group() != ""
+}
+
+// deniedByGroup says whether a host was told that the rule of a group forbids its claim.
+func (r *Recording) deniedByGroup(claim compute.ClaimID) bool {
+	return slices.ContainsFunc(r.Denials, func(d Denied) bool {
+		return d.Claim == claim && d.Reason != nil && d.Reason.Code == compute.GroupRule
+	})
 }
