@@ -18,11 +18,12 @@ import (
 
 // Config says how a conductor works. The zero value of a field is its default.
 type Config struct {
-	Topics      wire.Topics
-	Partitions  int32         // of requests, reports and instances; required
-	Times       admit.Options // default admit.Defaults()
-	MaxEnded    int           // as in Times, which it changes; 0: as there
-	SyncTimeout time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
+	Topics       wire.Topics
+	Partitions   int32         // of requests, reports and instances; required
+	Times        admit.Options // default admit.Defaults()
+	MaxEnded     int           // as in Times, which it changes; 0: as there
+	SoftGroupFor time.Duration // as in Times, which it changes; 0: as there
+	SyncTimeout  time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
 	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	CatalogAge    time.Duration
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
@@ -43,6 +44,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxEnded != 0 {
 		c.Times.MaxEnded = c.MaxEnded
+	}
+	if c.SoftGroupFor != 0 {
+		c.Times.SoftGroupFor = c.SoftGroupFor
 	}
 	if c.SyncTimeout == 0 {
 		c.SyncTimeout = 5 * time.Second

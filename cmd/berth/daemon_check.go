@@ -110,7 +110,15 @@ func (c conductorConfig) check() error {
 		c.Publish.Check(),
 		name,
 		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
+		c.Groups.check(),
 	)
+}
+
+func (c groupsConfig) check() error {
+	if c.Soft >= time.Second && c.Soft <= time.Hour {
+		return nil
+	}
+	return compute.Invalid("groups.soft", c.Soft.String(), "give 1s to 1h")
 }
 
 func (c agentConfig) check() error {

@@ -80,6 +80,12 @@ type conductorConfig struct {
 	Publish cell.PublishSettings `yaml:"publish"`
 	Name    string               `yaml:"name"`
 	Limits  endedConfig          `yaml:"limits"`
+	Groups  groupsConfig         `yaml:"groups"`
+}
+
+// groupsConfig is how conductors keep the rules of groups.
+type groupsConfig struct {
+	Soft time.Duration `yaml:"soft"` // how long a member waits for a host that keeps a soft rule
 }
 
 // endedConfig keeps a conductor from growing with what is over.
@@ -182,6 +188,7 @@ func defaultConductorConfig() conductorConfig {
 		Kafka: cell.DefaultKafka(), Log: defaultLog(), Tracing: cell.DefaultTracing(), Hosts: cell.DefaultHosts(),
 		Publish: cell.DefaultPublish(),
 		Limits:  endedConfig{Ended: 10_000},
+		Groups:  groupsConfig{Soft: 10 * time.Second},
 	}
 }
 

@@ -23,11 +23,12 @@ type ConductorOptions struct {
 	Name     string                  // written down in takeovers; may be empty
 	SetAside func([]kafkaloop.Aside) // is told the partitions that nobody decides about; may be nil
 	// most ended instances of a project that are kept; 0: as many as conductor.Config says
-	Ended      int
-	Times      admit.Options        // of the protocol; zero: its defaults
-	Hosts      *hostkey.Verifier    // of reports and beacons; nil: all are believed
-	Publishers *publishkey.Verifier // of requests; nil: all are taken
-	TurnBytes  int                  // most that a turn writes to a partition; 0: what the loop says
+	Ended        int
+	SoftGroupFor time.Duration        // how long a soft rule of a group is kept; 0: as long as conductor.Config says
+	Times        admit.Options        // of the protocol; zero: its defaults
+	Hosts        *hostkey.Verifier    // of reports and beacons; nil: all are believed
+	Publishers   *publishkey.Verifier // of requests; nil: all are taken
+	TurnBytes    int                  // most that a turn writes to a partition; 0: what the loop says
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -54,7 +55,8 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	)
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
-		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Tracer: c.Tracer,
+		SoftGroupFor: o.SoftGroupFor,
+		Reads:        c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Tracer: c.Tracer,
 		Now:   c.Clock.now(),
 		Hosts: o.Hosts, Publishers: o.Publishers,
 	}, conductor.Dependencies{
