@@ -17,6 +17,7 @@ type publishTag struct {
 	instance  compute.InstanceID
 	attempt   compute.Attempt
 	at        time.Time
+	told      bool // to one host
 }
 
 // commandTag is the tag of a command of which the core wants to hear where it landed.
@@ -53,7 +54,9 @@ func (t *turn) effect(p int32, effect admit.Effect) {
 		e := wire.Effect{Partition: p, Record: rec.To(t.cfg.Topics.Host(effect.Host), 0)}
 		switch {
 		case effect.Command.Build != nil:
-			e.Tag = tag(p, *effect.Command.Build)
+			told := tag(p, *effect.Command.Build)
+			told.told = true
+			e.Tag = told
 		case effect.WantOffset:
 			e.Tag = commandTag{p, effect.Host}
 		}
@@ -85,7 +88,7 @@ func (t *turn) published(sent wire.Sent) {
 	if !ok || t.states[pub.partition] == nil {
 		return
 	}
-	in := admit.Published{Instance: pub.instance, Attempt: pub.attempt, At: pub.at, Offset: sent.Offset}
+	in := admit.Published{Instance: pub.instance, Attempt: pub.attempt, At: pub.at, Offset: sent.Offset, Told: pub.told}
 	switch {
 	case errors.Is(sent.Err, wire.ErrNoTopic):
 		in.Outcome = admit.TopicGone

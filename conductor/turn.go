@@ -250,7 +250,8 @@ func (t *turn) stale() bool {
 
 // unnamed says whether a boot asks for what the catalog does not name.
 func (t *turn) unnamed(r compute.Request) bool {
-	if _, named := t.view.Groups[compute.GroupKey{Project: r.Project, Name: r.Boot.Group()}]; r.Boot.Group() != "" && !named {
+	if _, named := t.view.Groups[compute.GroupKey{Project: r.Project, Name: r.Boot.Group()}]; r.Boot.Group() != "" &&
+		!named {
 		return true
 	}
 	_, reason := t.view.Resolve(*r.Boot)

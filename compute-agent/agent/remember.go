@@ -78,7 +78,10 @@ func recall(e journal.Entry) task.Task {
 	t := task.Task{
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
 		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources,
-		Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Group: e.Group, Stage: stages().toTask(e.Stage),
+		Place: compute.Place{
+			Devices: e.Devices,
+			Nodes:   e.Nodes,
+		}, Trace: e.Trace, Group: e.Group, Stage: stages().toTask(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {

@@ -66,14 +66,18 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 // than what the work says.
 func (a arrival) fullOfGroup() bool {
 	g := a.build.Group
-	return g != nil && !a.groupOver && (a.members >= g.Most || a.adopted && slices.Contains(g.Full, a.host))
+	return g != nil && g.Most > 0 && !a.groupOver &&
+		(a.members >= g.Most || a.adopted && slices.Contains(g.Full, a.host))
 }
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its user
 // data is sealed under a key that this process has not, or its flavor was another when it was asked for (outgrown),
 // and that is not for this host.
 func (a arrival) never(outgrown bool) bool {
-	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() && a.build.Group.Until.IsZero() || a.closed != "" || !accepts(a.build, a.traits) || !a.fits && outgrown
+	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() && a.build.Group.Until.IsZero() ||
+		a.closed != "" ||
+		!accepts(a.build, a.traits) ||
+		!a.fits && outgrown
 }
 
 // known decides about work for an instance that is here already.

@@ -4,9 +4,7 @@ package admit
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -164,7 +162,7 @@ func (s *State) touch(g *group) {
 	}
 }
 
-// published counts an entry among those that hosts may take now, or not.
+// setOut counts an entry among those that hosts may take now, or not.
 func (s *State) setOut(e *entry, out bool) {
 	g := e.group()
 	if g == nil {
@@ -221,108 +219,6 @@ func (g *group) home() string {
 	return best
 }
 
-// admitToGroup is why a boot may not be a member; nil if it may, or is of none.
-func (v View) admitToGroup(p compute.Project, b *compute.Boot) *compute.Reason {
-	name := b.Group()
-	if name == "" {
-		return nil
-	}
-	rule, ok := v.Groups[compute.GroupKey{Project: p, Name: name}]
-	switch {
-	case !ok:
-		return &compute.Reason{Code: compute.NoSuchGroup, Detail: fmt.Sprintf("project %s has no group %s", p, name)}
-	case rule.Over != "" && b.With[rule.Over] == "":
-		return &compute.Reason{
-			Code:   compute.GroupRule,
-			Detail: fmt.Sprintf("group %s: %s, and the request chooses no %s", name, rule.Rule(), rule.Over),
-		}
-	}
-	return nil
-}
-
-// groupRefuses is why a host may not have a member that waits; nil if it may.
-func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
-	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Soft() {
-		return nil
-	}
-	d := string(host)
-	if g.rule.Over != "" {
-		d = g.domain(e.inst)
-	}
-	here := g.there.by[d]
-	switch {
-	case g.rule.Policy.Apart() && here >= g.rule.Most:
-		return g.breaks(fmt.Sprintf("%s has %d", describeDomain(g.rule, d), here))
-	case !g.rule.Policy.Apart() && here < g.there.all:
-		return g.breaks(fmt.Sprintf("%s has %d, others have %d", describeDomain(g.rule, d), here, g.there.all-here))
-	}
-	return nil
-}
-
-func describeDomain(rule *compute.Group, domain string) string { return rule.Domain() + " " + domain }
-
-func (g *group) breaks(detail string) *compute.Reason {
-	return &compute.Reason{
-		Code: compute.GroupRule, Detail: fmt.Sprintf("group %s: %s; %s", g.key.Name, g.rule.Rule(), detail),
-	}
-}
-
-// waitsForGroup is why a member waits that no host but its group's may have, as its end tells it; nil: that is not why.
-func (e *entry) waitsForGroup() *compute.Reason {
-	g := e.group()
-	switch {
-	case g == nil || g.rule == nil:
-	case e.in.heldAs != "":
-		return g.breaks(fmt.Sprintf("members with a %s: %d; waiting for one before it: %d",
-			g.rule.Domain(), g.there.all, g.out.all))
-	case g.rule.Policy == compute.Affinity && g.rule.Over == "" && g.there.all > 0:
-		why := g.breaks("their host has not taken it")
-		why.Host = compute.HostID(g.home())
-		return why
-	}
-	return nil
-}
-
-// mayGo says whether a member may be published now. It is not counted among those that are.
-func (s *step) mayGo(e *entry) bool {
-	g := e.group()
-	if g == nil || g.rule == nil {
-		return true
-	}
-	d, slot, rule := g.domain(e.inst), g.slot(e.inst), g.rule
-	switch {
-	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
-		return true
-	case rule.Policy == compute.AntiAffinity && d != "":
-		return g.there.by[d]+g.out.by[d] < rule.Most
-	case rule.Policy == compute.AntiAffinity:
-		return g.out.by[slot] < max(1, s.domainsLeft(e))
-	case g.there.all > 0 && rule.Policy.Soft():
-		return true
-	case g.there.all > 0:
-		return d == g.home() || d == "" && !e.avoids(g.home())
-	}
-	next := g.out.by[slot] == 0 && !s.now.Before(g.outAt.Add(s.opts.GroupNext)) // no host seems to take what is out
-	return g.out.all == 0 || next || d != "" && g.out.all == g.out.by[d]
-}
-
-// avoids says whether a request is never to be built on the host that its group has.
-func (e *entry) avoids(home string) bool {
-	return slices.Contains(e.inst.Boot.Avoid, compute.HostID(home))
-}
-
-// domainsLeft is for how many more members there are hosts, as far as the queue manager says.
-func (s *step) domainsLeft(e *entry) uint32 {
-	advice, ok := s.view.Advice[e.inst.Queue]
-	if !ok {
-		return math.MaxUint32
-	}
-	hosts := uint64(advice.Hosts.Eligible) + uint64(advice.Hosts.Full) + uint64(advice.Hosts.Avoided)
-	room := hosts * uint64(e.in.group.rule.Most)
-	return uint32(min(room-min(room, uint64(e.in.group.there.all)), math.MaxUint32))
-}
-
 // hold keeps a member until its group lets it go.
 func (s *State) hold(e *entry) {
 	s.unpublish(e)
@@ -338,11 +234,11 @@ func (s *State) hold(e *entry) {
 	s.watchAdvice(g)
 }
 
-func waitsLonger(a, b *entry) bool {
-	if c := a.inst.QueuedAt.Compare(b.inst.QueuedAt); c != 0 {
-		return c < 0
-	}
-	return a.inst.ID < b.inst.ID
+func waitsLonger(a, b *entry) bool { return longestFirst(a, b) < 0 }
+
+// longestFirst is the order in which members are served.
+func longestFirst(a, b *entry) int {
+	return cmp.Or(a.inst.QueuedAt.Compare(b.inst.QueuedAt), cmp.Compare(a.inst.ID, b.inst.ID))
 }
 
 func (s *State) unhold(e *entry) {
@@ -359,7 +255,8 @@ func (s *State) unhold(e *entry) {
 
 // watchAdvice has a group looked at again soon while it holds something that advice or time may let go.
 func (s *State) watchAdvice(g *group) {
-	if len(g.held) > 0 && g.rule != nil && g.rule.Over == "" && g.index == 0 {
+	fixed := g.rule == nil || g.rule.Policy.Apart() && g.rule.Over != "" // only members let others go
+	if len(g.held) > 0 && !fixed && g.index == 0 {
 		s.schedule(&g.timer, s.lastNow.Add(s.opts.GroupEvery))
 	}
 }
@@ -403,23 +300,6 @@ func (s *step) publishLoaded(g *group) {
 	g.freed = 0
 }
 
-// offerElsewhere offers the members of an affinity group anew where they belong somewhere else than before.
-func (s *step) offerElsewhere(g *group) {
-	if g.rule == nil || g.rule.Policy.Apart() || g.rule.Over != "" {
-		g.place = ""
-		return
-	}
-	was := g.place
-	if g.place = g.home(); was == g.place || was == "" {
-		return
-	}
-	for _, e := range sorted(g.members) {
-		if e.in.outAs != "" && !pinned(e.inst) {
-			s.emitEffects(e)
-		}
-	}
-}
-
 // groupsChanged takes the rules as the catalog has them now. Members that break a new one stay.
 func (s *step) groupsChanged(keys []compute.GroupKey) {
 	for _, key := range keys {
@@ -427,9 +307,14 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 		if g == nil {
 			continue
 		}
+		was := g.rule
 		if g.rule = nil; s.hasGroup(key) {
 			rule := s.view.Groups[key]
 			g.rule = &rule
+		}
+		if was != nil && g.rule != nil && *was == *g.rule {
+			g.rule = was
+			continue
 		}
 		s.recountGroup(g)
 	}
@@ -450,98 +335,10 @@ func (s *step) recountGroup(g *group) {
 	for _, e := range sorted(g.members) {
 		s.regroup(e)
 	}
-	slices.SortFunc(waiting, func(a, b *entry) int {
-		return cmp.Or(a.inst.QueuedAt.Compare(b.inst.QueuedAt), cmp.Compare(a.inst.ID, b.inst.ID))
-	})
+	slices.SortFunc(waiting, longestFirst)
 	for _, e := range waiting {
 		s.emitEffects(e)
 	}
 }
 
 func (s *step) hasGroup(key compute.GroupKey) bool { _, ok := s.view.Groups[key]; return ok }
-
-// softUntil is up to when a soft rule is kept for this attempt of a member; zero: it has none.
-func (s *State) softUntil(e *entry) time.Time {
-	if g := e.group(); g == nil || g.rule == nil || !g.rule.Policy.Soft() {
-		return time.Time{}
-	}
-	return e.inst.UnclaimedSince().Add(s.opts.SoftGroupFor)
-}
-
-// softDue is when a member of a soft affinity group stops waiting for its place; zero: it does not wait for it.
-func (s *State) softDue(e *entry) time.Time {
-	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy != compute.SoftAffinity || e.in.gaveUp ||
-		e.in.heldAs == "" && e.in.outAs == "" {
-		return time.Time{}
-	}
-	return s.softUntil(e)
-}
-
-func (s *step) softOver(e *entry) bool { return e.in.gaveUp || !s.at().Before(s.softUntil(e)) }
-
-// asMember is what a member's work is offered as: with what hosts must know of the group, or to the host that the
-// group has.
-func (s *step) asMember(e *entry, effect Effect) Effect {
-	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Over != "" {
-		return effect
-	}
-	publish, queued := effect.(Publish)
-	if g.rule.Policy.Apart() {
-		if queued {
-			publish.Build.Group = g.forHosts(s.softUntil(e))
-			return publish
-		}
-		return effect
-	}
-	if !queued || g.there.all == 0 || g.rule.Policy.Soft() && (s.softOver(e) || e.avoids(g.home())) {
-		return effect
-	}
-	g.place = g.home()
-	build := publish.Build
-	build.WaitUntil = e.inst.Deadline
-	if until := s.softUntil(e); !until.IsZero() {
-		build.WaitUntil = until
-	}
-	return Tell{Host: compute.HostID(g.place), Command: compute.Command{
-		Op: compute.CommandBuild, Project: e.inst.Project, Instance: e.inst.ID, Attempt: e.inst.Attempt,
-		Build: &build, At: build.At, Trace: e.inst.Trace,
-	}}
-}
-
-// forHosts is what hosts must know of a group that keeps its members apart.
-func (g *group) forHosts(until time.Time) *compute.BuildGroup {
-	b := &compute.BuildGroup{Name: g.key.Name, Most: g.rule.Most, Until: until}
-	for d, n := range g.there.by {
-		if n >= g.rule.Most {
-			b.Full = append(b.Full, compute.HostID(d))
-		}
-	}
-	slices.SortFunc(b.Full, func(x, y compute.HostID) int { return cmp.Compare(x, y) })
-	b.Full = b.Full[:min(len(b.Full), compute.MaxFullHosts)]
-	return b
-}
-
-// placeRefused hears that the host of an affinity group cannot take a member now. It is offered there again later, or,
-// where the rule is a preference, to all.
-func (s *step) placeRefused(e *entry, r compute.Report) {
-	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Apart() || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
-		return
-	}
-	if g.rule.Policy.Soft() {
-		e.in.gaveUp = true
-		s.emitEffects(e)
-	}
-}
-
-// mostDenied bounds how many denied claims of one attempt are remembered: each is repeated for a moment at most.
-const mostDenied = 16
-
-// noteDenied remembers that the rule has denied a claim.
-func (x *inGroup) noteDenied(c compute.ClaimID) {
-	if x.denied = append(x.denied, c); len(x.denied) > mostDenied {
-		x.denied = slices.Delete(x.denied, 0, 1)
-	}
-}

@@ -151,6 +151,8 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 		return
 	}
 	var spared *entry
+	s.losing = id
+	defer func() { s.losing = "" }()
 	for _, e := range sorted(h.instances) {
 		if !claimedSince(e.inst, fence) {
 			s.loseInstance(e, id, op)

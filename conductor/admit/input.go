@@ -51,6 +51,7 @@ type (
 		At       time.Time
 		Outcome  Outcome
 		Offset   int64 // Delivered only
+		Told     bool  // it was a Tell
 	}
 
 	// CommandWritten says where in a host's stream a Tell with WantOffset was written.

@@ -21,6 +21,7 @@ import (
 type publication struct {
 	state       progress
 	at          time.Time       // when it was published, or loaded
+	told        bool            // it was offered to one host
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
 	republished int             // how often this attempt was published again
@@ -126,7 +127,8 @@ func (s *State) unpublish(e *entry) {
 // current attempt no longer matters.
 func (s *step) published(in Published) {
 	e := s.instances[in.Instance]
-	if e == nil || e.inst.State != compute.StateQueued || e.inst.Attempt != in.Attempt || !e.pub.at.Equal(in.At) {
+	if e == nil || e.inst.State != compute.StateQueued || e.inst.Attempt != in.Attempt || !e.pub.at.Equal(in.At) ||
+		e.pub.told != in.Told {
 		return
 	}
 	switch {

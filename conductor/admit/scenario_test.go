@@ -74,12 +74,13 @@ type story struct {
 	view   View
 	now    time.Time
 	builds map[compute.InstanceID]compute.Build // the last publication of each
+	told   map[compute.InstanceID]bool          // that was an offer to one host
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newStory(t *testing.T) *story {
-	s := &story{view: catalog(), now: epoch, builds: map[compute.InstanceID]compute.Build{}}
+	s := &story{view: catalog(), now: epoch, builds: map[compute.InstanceID]compute.Build{}, told: map[compute.InstanceID]bool{}}
 	s.state = fresh(t)
 	s.state.step(HostsRead{}, s.view, s.now)
 	return s
@@ -232,7 +233,7 @@ func describe(inst *compute.Instance) string {
 func (s *story) effect(effect Effect) string {
 	switch effect := effect.(type) {
 	case Publish:
-		s.builds[effect.Build.Instance] = effect.Build
+		s.builds[effect.Build.Instance], s.told[effect.Build.Instance] = effect.Build, false
 		text := fmt.Sprintf("publish to %s: %s attempt %d",
 			effect.Queue, short(effect.Build.Instance), effect.Build.Attempt)
 		if len(effect.Build.Failed) > 0 {
@@ -241,7 +242,7 @@ func (s *story) effect(effect Effect) string {
 		if len(effect.Build.Avoid) > 0 {
 			text += fmt.Sprintf(" never on %s", effect.Build.Avoid)
 		}
-		if g := effect.Build.Group; g != nil {
+		if g := effect.Build.Group; g != nil && g.Most > 0 {
 			text += fmt.Sprintf(" of group %s, at most %d a host, full are %s", g.Name, g.Most, g.Full)
 			if !g.Until.IsZero() {
 				text += fmt.Sprintf(" for %s", g.Until.Sub(s.now))
@@ -264,7 +265,7 @@ func (s *story) effect(effect Effect) string {
 			text += ", where?"
 		}
 		if c.Build != nil {
-			s.builds[c.Instance] = *c.Build
+			s.builds[c.Instance], s.told[c.Instance] = *c.Build, true
 			if !c.Build.WaitUntil.IsZero() {
 				text += fmt.Sprintf(" waits for %s", c.Build.WaitUntil.Sub(s.now))
 			}
@@ -305,7 +306,7 @@ func (s *story) pass(d time.Duration) []string {
 
 func (s *story) sent(a args) []string {
 	build := s.builds[long(a.bare[0])]
-	in := Published{Instance: build.Instance, Attempt: build.Attempt, At: build.At}
+	in := Published{Instance: build.Instance, Attempt: build.Attempt, At: build.At, Told: s.told[build.Instance]}
 	switch {
 	case a.has("gone"):
 		in.Outcome = TopicGone

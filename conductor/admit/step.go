@@ -13,7 +13,9 @@ type step struct {
 	*State
 	view View
 	now  time.Time // with the monotonic clock: silence is measured by it
-	out  Output
+	// the host whose instances are being lost, one after the other: those that remain do not count for their groups
+	losing compute.HostID
+	out    Output
 }
 
 // Step hears one input. now never goes back; records are stamped with it.
@@ -120,7 +122,7 @@ func (s *step) emitEffects(e *entry) {
 		case Tell:
 			if effect.Command.Op == compute.CommandBuild {
 				s.unpublish(e)
-				e.pub.state, e.pub.at = unknown, s.at()
+				e.pub.state, e.pub.at, e.pub.told = unknown, s.at(), true
 				s.setOut(e, true)
 			}
 			e.toldAt = s.now

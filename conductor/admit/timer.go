@@ -117,7 +117,11 @@ func (e *entry) fire(s *step, until time.Time) {
 		s.change(e, func(inst *compute.Instance) { inst.PublishAt = time.Time{} })
 	case due(s.softDue(e)):
 		e.in.gaveUp = true
-		s.emitEffects(e)
+		if e.pub.told || e.in.heldAs != "" {
+			s.emitEffects(e) // else it is offered to all already
+			return
+		}
+		s.reschedule(e)
 	case due(s.republishAt(e)):
 		e.pub.republished++
 		s.emitEffects(e)

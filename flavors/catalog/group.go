@@ -37,8 +37,16 @@ func (c *Catalog) SetGroup(g compute.Group, onlyNew bool) (Change, error) {
 		}
 	}
 	if n := len(c.Groups(g.Project)); !there && n >= compute.MaxGroups {
-		return Change{}, compute.Conflict("group", string(g.Name),
-			fmt.Sprintf("project %s has %d groups, the most that it may have", g.Project, n), "delete one that has no members")
+		return Change{}, compute.Conflict(
+			"group",
+			string(g.Name),
+			fmt.Sprintf(
+				"project %s has %d groups, the most that it may have",
+				g.Project,
+				n,
+			),
+			"delete one that has no members",
+		)
 	}
 	return c.counted(Change{Group: &g}), nil
 }

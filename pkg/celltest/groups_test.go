@@ -118,7 +118,13 @@ func TestGroupKeepsApart(t *testing.T) {
 		ids := r.boot(c, 7, compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("web")})
 		first := r.awaitCount(ids, 4)
 		waits := r.groupWaits(c, ids, 3)
-		r.explained(c, waits[0], "group web: at most 1 on one host, and 4 members on hosts", asker, "delete a member of group web")
+		r.explained(
+			c,
+			waits[0],
+			"group web: at most 1 on one host, and 4 members on hosts",
+			asker,
+			"delete a member of group web",
+		)
 
 		r.stop("conductor")
 		r.startConductor("second")

@@ -79,8 +79,8 @@ func newGroupCreate(s *settings) *cobra.Command {
 		Use:   "create NAME --policy POLICY",
 		Short: "Make a group",
 		Long: `Make a group: a rule about where the instances that are booted with --group NAME may run beside each other. A hard
-rule (anti-affinity, affinity) holds at every moment: a member that would break it waits. A soft one is preferred for
-ten seconds.`,
+rule (anti-affinity, affinity) holds at every moment: a member that would break it waits. A soft one is preferred
+for a while (groups.soft of the conductors, 10 s).`,
 		Example: `  berth group create web --policy anti-affinity
   berth group create db --policy affinity
   berth group create cache --policy anti-affinity --max-per-host 2`,

@@ -27,13 +27,13 @@ type Build struct {
 	Trace     Trace
 	// WaitUntil is until when pinned work waits on its host for room; zero: it waits for what only needs a moment.
 	WaitUntil time.Time
-	Group     *BuildGroup // nil: it is in no group over hosts that keeps its members apart
+	Group     *BuildGroup // nil: it is a member of none
 }
 
 // BuildGroup is what a host must know of a group to leave a member to others before it prepares anything.
 type BuildGroup struct {
 	Name GroupName
-	Most uint32 // as many members as one host may have
+	Most uint32 // as many members as one host may have; 0: the rule is another
 	// Until is up to when a host with as many leaves the work to others; zero: for ever.
 	Until time.Time
 	Full  []HostID // hosts that had as many when this was published; at most MaxFullHosts of them

@@ -89,8 +89,5 @@ func buildGroupFrom(r *reader, m *pb.BuildGroup) *compute.BuildGroup {
 	}
 	r.check(g.Name.Check())
 	r.atMost("group.full", len(g.Full), compute.MaxFullHosts)
-	if g.Most < 1 {
-		r.refuse(compute.Invalid("group.most", "0", "give how many members one host may have"))
-	}
 	return g
 }

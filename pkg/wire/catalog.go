@@ -90,8 +90,14 @@ func DecodeCatalog(rec Record) (CatalogEntry, error) {
 		}
 	}
 	if entry == (CatalogEntry{}) {
-		return CatalogEntry{}, refused("catalog",
-			compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name, or group/, a project, a slash and a name"))
+		return CatalogEntry{}, refused(
+			"catalog",
+			compute.Invalid(
+				"key",
+				string(rec.Key),
+				"give flavor/, capability/ or quota/ and a name, or group/, a project, a slash and a name",
+			),
+		)
 	}
 	if rec.Value == nil {
 		entry.Removed = true

@@ -32,7 +32,7 @@ type queue struct {
 	name  compute.QueueName
 	works map[string]Work // published and not claimed
 	picky int             // of them: how many will not run on some host
-	apart int             // of them: how many want a host each, for their group keeps its members apart
+	apart int             // of them: how many want a host each, for a group keeps its members apart
 	later map[string]Work // to be published
 
 	rung    map[compute.HostID]time.Time // until when each ring counts
@@ -103,7 +103,7 @@ func (q *queue) countWork(w Work, n int) {
 	if w.picks() {
 		q.picky += n
 	}
-	if w.Kept != nil {
+	if w.Apart {
 		q.apart += n
 	}
 }
@@ -327,12 +327,18 @@ func (r *Ringer) endRound(q *queue, now time.Time) {
 // wanted is how many hosts should look at the work that lies in a queue.
 func (r *Ringer) wanted(q *queue) int {
 	n := len(q.works) - q.apart
-	want := q.apart + min(r.rules.First*n, 2*r.rules.Batch+n/r.rules.Batch)
+	want := min(r.rules.First*n, 2*r.rules.Batch+n/r.rules.Batch)
+	if q.vain == 0 { // else they wait for hosts that there are not, and conductors hold most of them
+		want += min(q.apart, mostApart)
+	}
 	if q.vain > 0 {
 		want += r.rules.First << min(q.vain-1, 12)
 	}
 	return want
 }
+
+// mostApart bounds how many hosts are rung at once for members of groups that want one each.
+const mostApart = 64
 
 // serving is how many of the hosts that are wanted wait on the queue already. What lies
 // there is mostly on its way to a claim, as much of it as the hosts that wait can have

@@ -43,7 +43,8 @@ type Work struct {
 	Avoid  []compute.HostID // it must not run there
 	Failed []compute.HostID // earlier attempts failed there: rather not
 	// Kept says whether it must not run on a host as things are; nil: on none. It may change at any time.
-	Kept func(compute.HostID) bool
+	Kept  func(compute.HostID) bool
+	Apart bool // it wants a host that has none of its group
 }
 
 // Ring is what one host is told.

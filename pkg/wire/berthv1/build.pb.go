@@ -65,7 +65,7 @@ type Build struct {
 	SealedUserData []byte `protobuf:"bytes,17,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
 	// wait_until is until when a pinned build waits on its host for room; absent: not at all.
 	WaitUntil *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=wait_until,json=waitUntil,proto3" json:"wait_until,omitempty"`
-	// group is the group it is a member of, where that keeps members apart on hosts. Only in schema 3.
+	// group is the group it is a member of; absent: none. Only in schema 3.
 	Group         *BuildGroup `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -240,7 +240,7 @@ type BuildGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// name of the group within the project.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// most is how many members one host may have.
+	// most is how many members one host may have; 0: the rule is another.
 	Most uint32 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
 	// until is up to when a host that has as many leaves the work to others; absent: for ever.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`

@@ -101,7 +101,9 @@ func (s *sameness) record(w Written) {
 		{"deadline", i.Boot.Deadline.String(), x.Boot.Deadline.String()},
 		{"on_no_capacity", i.Boot.OnNoCapacity.String(), x.Boot.OnNoCapacity.String()},
 	}
-	fields = append(fields, contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, data, x)...)
+	fields = append(
+		fields,
+		contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, data, x)...)
 	if !i.QueuedAt.IsZero() {
 		fields = append(fields, needs(i.Queue, i.Resources, i.Required, x)...)
 		fields = append(fields, ends(i.Deadline, w.Seen, x))

@@ -3,12 +3,12 @@
 package schedule
 
 import (
-	"github.com/berth-project/berth/pkg/compute"
-
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // furnished gives most boots an image, metadata, keys and user data of their own, so

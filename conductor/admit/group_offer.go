@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// offerElsewhere offers the members of an affinity group anew where they belong somewhere else than before.
+func (s *step) offerElsewhere(g *group) {
+	if g.rule == nil || g.rule.Policy.Apart() || g.rule.Over != "" {
+		g.place = ""
+		return
+	}
+	was := g.place
+	if g.place = g.home(); was == g.place {
+		return
+	}
+	for _, e := range slices.SortedFunc(maps.Keys(g.members), longestFirst) {
+		if e.in.outAs != "" && !pinned(e.inst) && !e.in.gaveUp {
+			s.emitEffects(e)
+		}
+	}
+}
+
+// softUntil is up to when a soft rule is kept for this attempt of a member; zero: it has none.
+func (s *State) softUntil(e *entry) time.Time {
+	if g := e.group(); g == nil || g.rule == nil || !g.rule.Policy.Soft() {
+		return time.Time{}
+	}
+	return e.inst.UnclaimedSince().Add(s.opts.SoftGroupFor)
+}
+
+// softDue is when a member of a soft affinity group stops waiting for its place; zero: it does not wait for it.
+func (s *State) softDue(e *entry) time.Time {
+	g := e.group()
+	if g == nil || g.rule == nil || g.rule.Policy != compute.SoftAffinity || e.in.gaveUp ||
+		e.in.heldAs == "" && e.in.outAs == "" {
+		return time.Time{}
+	}
+	return s.softUntil(e)
+}
+
+func (s *step) softOver(e *entry) bool { return e.in.gaveUp || !s.at().Before(s.softUntil(e)) }
+
+// asMember is what a member's work is offered as: with what hosts must know of the group, or to the host that the
+// group has.
+func (s *step) asMember(e *entry, effect Effect) Effect {
+	g := e.group()
+	if g == nil {
+		return effect
+	}
+	publish, queued := effect.(Publish)
+	apart := g.rule != nil && g.rule.Over == "" && g.rule.Policy.Apart()
+	member := &compute.BuildGroup{Name: g.key.Name} // so that its host knows its members whatever the rule comes to be
+	switch told, _ := effect.(Tell); {
+	case queued && apart:
+		publish.Build.Group = g.forHosts(s.softUntil(e))
+		return publish
+	case queued:
+		publish.Build.Group = member
+		effect = publish
+	case told.Command.Build != nil:
+		told.Command.Build.Group = member
+		return told
+	}
+	if apart || g.rule == nil || g.rule.Over != "" {
+		return effect
+	}
+	if !queued || g.there.all == 0 || g.rule.Policy.Soft() && (s.softOver(e) || e.avoids(g.home())) {
+		return effect
+	}
+	g.place = g.home()
+	build := publish.Build
+	// It is offered again before that is over, and a host that does not know that it is not wanted any more forgets it then.
+	build.WaitUntil = earliest(e.inst.Deadline, s.at().Add(2*s.opts.republish(e.pub.republished)))
+	if until := s.softUntil(e); !until.IsZero() {
+		build.WaitUntil = until
+	}
+	return Tell{Host: compute.HostID(g.place), Command: compute.Command{
+		Op: compute.CommandBuild, Project: e.inst.Project, Instance: e.inst.ID, Attempt: e.inst.Attempt,
+		Build: &build, At: build.At, Trace: e.inst.Trace,
+	}}
+}
+
+// forHosts is what hosts must know of a group that keeps its members apart.
+func (g *group) forHosts(until time.Time) *compute.BuildGroup {
+	b := &compute.BuildGroup{Name: g.key.Name, Most: g.rule.Most, Until: until}
+	for d, n := range g.there.by {
+		if n >= g.rule.Most {
+			b.Full = append(b.Full, compute.HostID(d))
+		}
+	}
+	slices.SortFunc(b.Full, func(x, y compute.HostID) int { return cmp.Compare(x, y) })
+	b.Full = b.Full[:min(len(b.Full), compute.MaxFullHosts)]
+	return b
+}
+
+// placeRefused hears that the host of an affinity group cannot take a member now. It is offered there again later, or,
+// where the rule is a preference, to all.
+func (s *step) placeRefused(e *entry, r compute.Report) {
+	g := e.group()
+	if g == nil || g.rule == nil || g.rule.Policy.Apart() || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
+		return
+	}
+	if g.rule.Policy.Soft() {
+		e.in.gaveUp = true
+		s.emitEffects(e)
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// admitToGroup is why a boot may not be a member; nil if it may, or is of none.
+func (v View) admitToGroup(p compute.Project, b *compute.Boot) *compute.Reason {
+	name := b.Group()
+	if name == "" {
+		return nil
+	}
+	rule, ok := v.Groups[compute.GroupKey{Project: p, Name: name}]
+	switch {
+	case !ok:
+		return &compute.Reason{Code: compute.NoSuchGroup, Detail: fmt.Sprintf("project %s has no group %s", p, name)}
+	case rule.Over != "" && b.With[rule.Over] == "":
+		return &compute.Reason{
+			Code:   compute.GroupRule,
+			Detail: fmt.Sprintf("group %s: %s, and the request chooses no %s", name, rule.Rule(), rule.Over),
+		}
+	}
+	return nil
+}
+
+// groupRefuses is why a host may not have a member that waits; nil if it may.
+func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
+	g := e.group()
+	if g == nil || g.rule == nil || g.rule.Policy.Soft() {
+		return nil
+	}
+	d := string(host)
+	if g.rule.Over != "" {
+		d = g.domain(e.inst)
+	}
+	here := g.there.by[d]
+	switch {
+	case g.rule.Policy.Apart() && here >= g.rule.Most:
+		return g.breaks(fmt.Sprintf("%s has %d", describeDomain(g.rule, d), here))
+	case !g.rule.Policy.Apart() && here < g.there.all:
+		return g.breaks(fmt.Sprintf("%s has %d, others have %d", describeDomain(g.rule, d), here, g.there.all-here))
+	}
+	return nil
+}
+
+func describeDomain(rule *compute.Group, domain string) string { return rule.Domain() + " " + domain }
+
+func (g *group) breaks(detail string) *compute.Reason {
+	return &compute.Reason{
+		Code: compute.GroupRule, Detail: fmt.Sprintf("group %s: %s; %s", g.key.Name, g.rule.Rule(), detail),
+	}
+}
+
+// waitsForGroup is why a member waits that no host but its group's may have, as its end tells it; nil: that is not why.
+func (e *entry) waitsForGroup() *compute.Reason {
+	g := e.group()
+	switch {
+	case g == nil || g.rule == nil:
+	case e.in.heldAs != "":
+		return g.breaks(fmt.Sprintf("members with a %s: %d; waiting for one before it: %d",
+			g.rule.Domain(), g.there.all, g.out.all))
+	case g.rule.Policy == compute.Affinity && g.rule.Over == "" && g.there.all > 0:
+		why := g.breaks("their host has not taken it")
+		why.Host = compute.HostID(g.home())
+		return why
+	}
+	return nil
+}
+
+// mayGo says whether a member may be published now. It is not counted among those that are.
+func (s *step) mayGo(e *entry) bool {
+	g := e.group()
+	if g == nil || g.rule == nil {
+		return true
+	}
+	d, slot, rule := g.domain(e.inst), g.slot(e.inst), g.rule
+	switch {
+	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
+		return true
+	case rule.Policy == compute.AntiAffinity && d != "":
+		return g.there.by[d]+g.out.by[d] < rule.Most
+	case rule.Policy == compute.AntiAffinity:
+		return g.out.by[slot] < max(1, s.domainsLeft(e))
+	case g.there.all > 0 && rule.Over == "" && g.home() == string(s.losing):
+		return false // until all that this host had is lost
+	case g.there.all > 0 && rule.Policy.Soft():
+		return true
+	case g.there.all > 0:
+		home := g.home() // where members are on several, as under another rule, no host does for one more
+		return g.there.by[home] == g.there.all && (d == home || d == "" && !e.avoids(home))
+	}
+	next := g.out.by[slot] == 0 && !s.now.Before(g.outAt.Add(s.opts.GroupNext)) // no host seems to take what is out
+	return g.out.all == 0 || next || d != "" && g.out.all == g.out.by[d]
+}
+
+// avoids says whether a request is never to be built on the host that its group has.
+func (e *entry) avoids(home string) bool {
+	return slices.Contains(e.inst.Boot.Avoid, compute.HostID(home))
+}
+
+// domainsLeft is for how many more members there are hosts, as far as the queue manager says.
+func (s *step) domainsLeft(e *entry) uint32 {
+	advice, ok := s.view.Advice[e.inst.Queue]
+	if !ok {
+		return math.MaxUint32
+	}
+	hosts := uint64(advice.Hosts.Eligible) + uint64(advice.Hosts.Full) + uint64(advice.Hosts.Avoided)
+	room := hosts * uint64(e.in.group.rule.Most)
+	return uint32(min(room-min(room, uint64(e.in.group.there.all)), math.MaxUint32))
+}
+
+// mostDenied bounds how many denied claims of one attempt are remembered: each is repeated for a moment at most.
+const mostDenied = 16
+
+// noteDenied remembers that the rule has denied a claim.
+func (x *inGroup) noteDenied(c compute.ClaimID) {
+	if x.denied = append(x.denied, c); len(x.denied) > mostDenied {
+		x.denied = slices.Delete(x.denied, 0, 1)
+	}
+}
