@@ -71,7 +71,7 @@ func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")
-		w.Header().Set("Content-Security-Policy", docs.Policy)
+		w.Header().Set("Content-Security-Policy", docs.Policy())
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(data) // the caller may be gone
 	})

@@ -74,9 +74,13 @@ func untilTold(ctx context.Context, timeout time.Duration, w *watch, ask ask, he
 		if w != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // the last answer may be of long ago
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 			defer cancel()
-			if done, now, failed := ask(last); failed == nil && done {
+			done, now, failed := ask(last)
+			switch {
+			case failed == nil && done:
 				return nil
-			} else if now != "" {
+			case failed != nil && last.Err() == nil && !passing(failed):
+				return failed
+			case now != "":
 				seen = now
 			}
 		}

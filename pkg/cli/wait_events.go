@@ -151,11 +151,17 @@ type waited struct {
 	ids   []compute.InstanceID
 	open  []compute.InstanceID // of them, those that no answer has said to be done
 	known map[compute.InstanceID]client.Instance
+	gone  map[compute.InstanceID]int // answers in a row that there is none, of what was shown before
 	done  func(client.Instance) bool
 }
 
+// mostGone is how many answers in a row end a wait that say that there is no such instance, though one was shown: its
+// record was removed, or the cell is another one.
+const mostGone = 10
+
 func newWaited(ids []compute.InstanceID, done func(client.Instance) bool) *waited {
-	return &waited{ids: ids, open: slices.Clone(ids), known: make(map[compute.InstanceID]client.Instance, len(ids)), done: done}
+	return &waited{ids: ids, open: slices.Clone(ids), known: make(map[compute.InstanceID]client.Instance, len(ids)),
+		gone: map[compute.InstanceID]int{}, done: done}
 }
 
 // list is all that are known, in the order of ids.
@@ -186,8 +192,13 @@ func (w *waited) ask(ctx context.Context, c *client.Client) error {
 		switch {
 		case err == nil:
 			w.answered(i)
-		case compute.KindOf(err) != compute.KindNotFound || w.known[id].Version == 0: // else another node knows it
+		case compute.KindOf(err) != compute.KindNotFound || w.known[id].Version == 0:
 			return err
+		default: // this node may have read less than the one that showed it; but not for long
+			if w.gone[id]++; w.gone[id] >= mostGone {
+				return err
+			}
+			return compute.Unavailable("wait", err)
 		}
 	}
 	return nil
@@ -195,6 +206,7 @@ func (w *waited) ask(ctx context.Context, c *client.Client) error {
 
 // answered takes an instance as the API shows it. A node that has read less than is known has nothing new.
 func (w *waited) answered(i client.Instance) {
+	delete(w.gone, i.ID)
 	if i.Version >= w.known[i.ID].Version {
 		w.known[i.ID] = i
 	}

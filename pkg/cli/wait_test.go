@@ -179,12 +179,21 @@ func (n *apiNode) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, page)
 }
 
+// remove has the node know an instance no more.
+func (n *apiNode) remove(id compute.InstanceID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.shown, id)
+}
+
 func (n *apiNode) show(w http.ResponseWriter, r *http.Request) {
 	if i := n.get(compute.InstanceID(r.PathValue("id"))); i.ID != "" {
 		answer(w, http.StatusOK, i)
 		return
 	}
-	answer(w, http.StatusConflict, rest.Problem{Kind: "conflict", Detail: "the request was rejected", Message: "the request was rejected"})
+	answer(w, http.StatusNotFound, rest.Problem{ // as a node answers of a request that a conductor has refused
+		Kind: "not-found", Field: "instance", Message: "does not exist: a conductor refused the request for it",
+	})
 }
 
 func (n *apiNode) evacuate(w http.ResponseWriter, r *http.Request) {
@@ -491,12 +500,18 @@ func TestWaitEnds(t *testing.T) {
 		},
 		"it was rejected": {
 			func(n *apiNode, i client.Instance) {
-				later(20*time.Second, func() {
-					n.mu.Lock()
-					delete(n.shown, i.ID)
-					n.mu.Unlock()
-				})
-			}, 30 * time.Second, exitConflict, "the request was rejected",
+				later(20*time.Second, func() { n.remove(i.ID) })
+			}, 40 * time.Second, exitNotFound, "a conductor refused the request for it",
+		},
+		"it was rejected after the last question": {
+			func(n *apiNode, i client.Instance) { later(15*time.Second, func() { n.remove(i.ID) }) },
+			30 * time.Second, exitNotFound, "a conductor refused the request for it",
+		},
+		"its cell is another one": {
+			func(n *apiNode, i client.Instance) {
+				later(time.Second, func() { n.becomes(i.ID, "queued") })
+				later(20*time.Second, func() { n.remove(i.ID) })
+			}, 9 * time.Minute, exitNotFound, "a conductor refused the request for it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

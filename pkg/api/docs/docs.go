@@ -25,8 +25,10 @@ var static embed.FS
 // Policy lets the page load nothing but what this node serves. Redoc writes its style sheets rule by rule into elements
 // that are empty, so the only style element that is allowed is the empty one, by its hash. One font is a part of
 // Redoc's file.
-var Policy = "default-src 'none'; script-src 'self'; style-src 'self' " + hashed("") + "; style-src-attr " + painted() +
-	"; connect-src 'self'; img-src 'self'; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+func Policy() string {
+	return "default-src 'none'; script-src 'self'; style-src 'self' " + hashed("") + "; style-src-attr " + painted() +
+		"; connect-src 'self'; img-src 'self'; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 // painted is what a style attribute may say: what Redoc says to colour the words of a command.
 func painted() string {
@@ -85,7 +87,7 @@ type file struct {
 func (f file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
-	h.Set("Content-Security-Policy", Policy)
+	h.Set("Content-Security-Policy", Policy())
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")

@@ -32,7 +32,7 @@ func TestFiles(t *testing.T) {
 	for at := range docs.Files() {
 		a := get(t, at)
 		if a.Code != http.StatusOK || a.Header().Get("Content-Type") == "" || a.Body.Len() == 0 ||
-			a.Header().Get("Content-Security-Policy") != docs.Policy {
+			a.Header().Get("Content-Security-Policy") != docs.Policy() {
 			t.Errorf("%s: %d %v", at, a.Code, a.Header())
 		}
 		if again := get(t, at, "If-None-Match", a.Header().Get("ETag")); again.Code != http.StatusNotModified {

@@ -4,6 +4,9 @@ import { Component, createRef, h } from "./vendor/preact.mjs";
 import { columns, told } from "./series.js";
 import { clock } from "./words.js";
 
+// steps are the whole numbers that lines of a graph may be apart.
+const steps = Array.from({ length: 10 }, (_, n) => [1, 2, 5].map((m) => m * 10 ** n)).flat();
+
 const height = 160;
 const least = 60; // seconds that are shown at least
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -28,7 +31,7 @@ export class Graph extends Component {
       },
       axes: [
         { ...axis, space: 80, size: 26, values: (_, at) => at.map(time) },
-        { ...axis, space: 32, size: 44, incrs: this.props.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000] : undefined },
+        { ...axis, space: 32, size: 44, incrs: this.props.whole ? steps : undefined },
       ],
       series: [{}, { stroke: () => ink("--accent"), width: 2, points: { show: false } }],
       hooks: { setCursor: [(u) => { this.setState({ at: u.cursor.idx }); }] },

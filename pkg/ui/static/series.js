@@ -5,9 +5,10 @@ import { span } from "./words.js";
 const over = 600000; // what is kept
 const apart = 60000; // samples further apart are not of one line: the tab was hidden, or the node did not answer
 
-// sampled is the samples and one more: values by name, null for what is not known.
+// sampled is the samples and one more: values by name, null for what is not known. What is later than it, after a clock
+// was set back, is dropped.
 export function sampled(samples, at, values) {
-  const kept = samples.filter((s) => s.at > at - over), last = kept[kept.length - 1];
+  const kept = samples.filter((s) => s.at > at - over && s.at < at), last = kept[kept.length - 1];
   return [...kept, ...(last && at - last.at > apart ? [{ at: last.at + 1 }] : []), { at, ...values }];
 }
 
