@@ -76,7 +76,9 @@ func logged(rec wire.Record, now time.Time) time.Time {
 	return now
 }
 
-// refuseIfAlive refuses the word that a host is dead which was heard of lately.
+// refuseIfAlive refuses the word that a host is dead which was heard of lately. Where the log does not say when the word
+// was written, a conductor that was cut off reads it, and the host's beacons, much later, and in any order: then it is
+// refused as well if the host was alive when the word was said, by the clock of its producer.
 func (t *turn) refuseIfAlive(r compute.Request, rec wire.Record) *compute.Reason {
 	if r.Op != compute.OpFence && r.Op != compute.OpForget {
 		return nil
@@ -87,7 +89,7 @@ func (t *turn) refuseIfAlive(r compute.Request, rec wire.Record) *compute.Reason
 	switch {
 	case !known:
 		why = "the hosts have not been read yet"
-	case h.alive(at, quiet):
+	case h.alive(at, quiet), !rec.Logged && rec.Time.Unix() > 0 && h.alive(rec.Time, quiet):
 		why = fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s",
 			h.last.Format(time.RFC3339), at.Format(time.RFC3339))
 	default:

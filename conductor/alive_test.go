@@ -94,3 +94,26 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		}
 	}
 }
+
+// TestALateWordOfALivingHost: where the log does not say when the word was written, it is not taken for one of the moment
+// in which a conductor reads it that was cut off for a minute. Seen to fail before that was so, and by the schedule
+// dead_by_a_word_read_late.json.
+func TestALateWordOfALivingHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		last time.Duration // when the host was heard of last
+		dies bool
+	}{
+		"heard just before": {15 * time.Second, false}, "silent when it was said": {-20 * time.Second, true},
+	} {
+		k := newCell(t)
+		k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"), k.report(compute.ReportStarted, 1, "p", "h1"))
+		k.c.Hosts([]wire.Record{beaconAt(epoch.Add(c.last))}, true)
+		word := k.dead(compute.OpForget, epoch.Add(20*time.Second))
+		word.Logged = false
+		k.now = epoch.Add(2 * time.Minute)
+		k.read(word)
+		if moved := k.last("p", 1).State != compute.StateActive; moved != c.dies {
+			t.Errorf("%s: it has moved: %t", name, moved)
+		}
+	}
+}
