@@ -3,7 +3,6 @@
 package rest
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -158,7 +157,7 @@ func sentence(r *compute.Reason) string {
 		}
 		return fmt.Sprintf("waiting for a host, %d of %d in line", r.Position+1, r.Depth)
 	case compute.GroupRule:
-		return cmp.Or(r.Detail, "a group rule forbids it")
+		return "a group rule forbids it"
 	case compute.PinnedHostUnavailable:
 		return fmt.Sprintf("host %s cannot take it", r.Host)
 	case compute.BuildFailed:
