@@ -23,7 +23,7 @@ type Entry struct {
 	Devices   []compute.PCIAddress `json:"devices,omitempty"` // it has these and no others
 	Nodes     []int                `json:"nodes,omitempty"`   // NUMA nodes that it is on; empty: any
 	Trace     compute.Trace        `json:"trace,omitempty"`
-	Group     compute.GroupName    `json:"group,omitempty"` // that keeps its members apart
+	Group     compute.GroupName    `json:"group,omitempty"` // it is a member of
 	Stage     Stage                `json:"stage"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`

@@ -25,7 +25,7 @@ type Task struct {
 	Resources compute.Resources
 	compute.Place
 	Trace   compute.Trace
-	Group   compute.GroupName // that keeps its members apart; empty: none
+	Group   compute.GroupName // it is a member of; empty: none
 	Stage   Stage
 	Broken  *Failure            // Preparing failed; a grant is answered with it
 	End     *End                // Ending only

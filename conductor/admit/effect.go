@@ -88,9 +88,14 @@ func buildEffect(inst *compute.Instance, now time.Time) Effect {
 		build.Failed = failedHosts(inst)
 		return Publish{Queue: inst.Queue, Build: build}
 	}
-	return Tell{Host: inst.Boot.Host, Command: compute.Command{
+	return tellBuild(inst.Boot.Host, inst, build)
+}
+
+// tellBuild is the work as an offer to one host.
+func tellBuild(host compute.HostID, inst *compute.Instance, build compute.Build) Tell {
+	return Tell{Host: host, Command: compute.Command{
 		Op: compute.CommandBuild, Project: inst.Project, Instance: inst.ID, Attempt: inst.Attempt,
-		Build: &build, At: now, Trace: inst.Trace,
+		Build: &build, At: build.At, Trace: inst.Trace,
 	}}
 }
 

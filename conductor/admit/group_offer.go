@@ -3,7 +3,6 @@
 package admit
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -82,10 +81,7 @@ func (s *step) asMember(e *entry, effect Effect) Effect {
 	if until := s.softUntil(e); !until.IsZero() {
 		build.WaitUntil = until
 	}
-	return Tell{Host: compute.HostID(g.place), Command: compute.Command{
-		Op: compute.CommandBuild, Project: e.inst.Project, Instance: e.inst.ID, Attempt: e.inst.Attempt,
-		Build: &build, At: build.At, Trace: e.inst.Trace,
-	}}
+	return tellBuild(compute.HostID(g.place), e.inst, build)
 }
 
 // forHosts is what hosts must know of a group that keeps its members apart.
@@ -96,7 +92,7 @@ func (g *group) forHosts(until time.Time) *compute.BuildGroup {
 			b.Full = append(b.Full, compute.HostID(d))
 		}
 	}
-	slices.SortFunc(b.Full, func(x, y compute.HostID) int { return cmp.Compare(x, y) })
+	slices.Sort(b.Full)
 	b.Full = b.Full[:min(len(b.Full), compute.MaxFullHosts)]
 	return b
 }
