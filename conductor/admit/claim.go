@@ -27,15 +27,22 @@ func (s *step) claim(e *entry, r compute.Report) {
 			e.in.noteDenied(r.Claim)
 			s.emitEffects(e) // its host has taken the work out of the queue
 		}
+	case e.inst.Waits():
+		s.keepClaim(e, r)
 	case e.inst.State == compute.StateQueued:
-		s.change(e, func(inst *compute.Instance) {
-			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
-			inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
-		})
-		s.noteVoice(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
+		s.grant(e, r, e.inst.Set)
 	default:
 		s.regrant(e)
 	}
+}
+
+// grant gives an instance to the host that claims it; of is the set that it is of, as it is from now on.
+func (s *step) grant(e *entry, r compute.Report, of *compute.Set) {
+	s.change(e, func(inst *compute.Instance) {
+		inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
+		inst.Journal, inst.StartingAt, inst.PublishAt, inst.Set = r.Journal, s.at(), time.Time{}, of
+	})
+	s.noteVoice(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
 }
 
 // refusal is why a claim is denied; nil if it is granted.
@@ -65,6 +72,22 @@ func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 // from before its host was fenced is denied: that host has undone its preparation or does not
 // come back, and a grant would keep the instance there until an operator acts.
 func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
+	if why := s.hostRefused(e, r); why != nil {
+		return why
+	}
+	switch {
+	case e.kept != nil && e.kept.Host == r.Host && e.kept.Claim == r.Claim:
+		return nil // it was looked at when it came first
+	case e.kept != nil:
+		return attemptOver(r, "another host has claimed it, and waits for the rest of its set")
+	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
+		return attemptOver(r, "this claim was denied by the rule of its group")
+	}
+	return e.groupRefuses(r.Host)
+}
+
+// hostRefused is why this host may not have an attempt that waits, whatever others have; nil if it may.
+func (s *step) hostRefused(e *entry, r compute.Report) *compute.Reason {
 	inst := e.inst
 	switch {
 	case r.Attempt != inst.Attempt:
@@ -78,10 +101,7 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 	case slices.Contains(inst.Boot.Avoid, r.Host):
 		return attemptOver(r, "the request avoids this host")
 	}
-	if e.in != nil && slices.Contains(e.in.denied, r.Claim) {
-		return attemptOver(r, "this claim was denied by the rule of its group")
-	}
-	return e.groupRefuses(r.Host)
+	return nil
 }
 
 func attemptOver(r compute.Report, detail string) *compute.Reason {

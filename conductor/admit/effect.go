@@ -84,6 +84,9 @@ func buildEffect(inst *compute.Instance, now time.Time) Effect {
 		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: []byte(inst.Boot.UserData), SSHKeys: inst.Boot.SSHKeys,
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
 	}
+	if inst.Waits() {
+		build.Hold, build.Deadline = compute.SetHold, earliest(inst.Deadline, now.Add(compute.SetTry))
+	}
 	if !pinned(inst) {
 		build.Failed = failedHosts(inst)
 		return Publish{Queue: inst.Queue, Build: build}

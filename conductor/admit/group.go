@@ -115,8 +115,8 @@ func (s *State) regroup(e *entry) {
 	}
 	g.members[e] = true
 	there := ""
-	if inst.State.OnHost() {
-		there = counted(g.domain(inst))
+	if e.host() != "" {
+		there = counted(g.domain(e))
 	}
 	if e.in.thereAs != "" && there != e.in.thereAs {
 		g.freed++
@@ -171,7 +171,7 @@ func (s *State) setOut(e *entry, out bool) {
 	delete(g.loaded, e)
 	mark := ""
 	if out {
-		mark = counted(g.slot(e.inst))
+		mark = counted(g.slot(e))
 	}
 	if mark != e.in.outAs {
 		g.recount(&g.out, &e.in.outAs, mark)
@@ -183,20 +183,29 @@ func (s *State) setOut(e *entry, out bool) {
 }
 
 // domain is where a member is, or is to be; empty: on any host.
-func (g *group) domain(inst *compute.Instance) string {
-	switch {
-	case g.rule != nil && g.rule.Over != "":
-		return string(inst.Boot.With[g.rule.Over])
-	case inst.State.OnHost():
-		return string(inst.Host)
+func (g *group) domain(e *entry) string {
+	if g.rule != nil && g.rule.Over != "" {
+		return string(e.inst.Boot.With[g.rule.Over])
 	}
-	return string(inst.Boot.Host)
+	return string(cmp.Or(e.host(), e.inst.Boot.Host))
+}
+
+// host is the host that an instance is on, or that has it prepared and waits for the rest of its set; empty: none.
+func (e *entry) host() compute.HostID {
+	switch {
+	case e.inst.State.OnHost():
+		return e.inst.Host
+	case e.kept != nil:
+		return e.kept.Host
+	}
+	return ""
 }
 
 // slot is what members that wait have in common of which one does as well as another: the domain that they are for, or
 // their queue and the hosts that they avoid. One that no host takes holds up nobody of another slot.
-func (g *group) slot(inst *compute.Instance) string {
-	if d := g.domain(inst); d != "" {
+func (g *group) slot(e *entry) string {
+	inst := e.inst
+	if d := g.domain(e); d != "" {
 		return d
 	}
 	var avoid []string
@@ -223,7 +232,7 @@ func (g *group) home() string {
 func (s *State) hold(e *entry) {
 	s.unpublish(e)
 	g := e.in.group
-	d := g.slot(e.inst)
+	d := g.slot(e)
 	h := g.held[d]
 	if h == nil {
 		h = &heap[*entry]{less: waitsLonger, index: func(e *entry) *int { return &e.in.heldIndex }}

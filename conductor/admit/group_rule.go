@@ -37,7 +37,7 @@ func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
 	}
 	d := string(host)
 	if g.rule.Over != "" {
-		d = g.domain(e.inst)
+		d = g.domain(e)
 	}
 	here := g.there.by[d]
 	switch {
@@ -79,7 +79,7 @@ func (s *step) mayGo(e *entry) bool {
 	if g == nil || g.rule == nil {
 		return true
 	}
-	d, slot, rule := g.domain(e.inst), g.slot(e.inst), g.rule
+	d, slot, rule := g.domain(e), g.slot(e), g.rule
 	switch {
 	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
 		return true

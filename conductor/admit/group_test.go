@@ -74,19 +74,19 @@ func (c *checked) verifyGroup(st *step, g *group) {
 	var there, out counts
 	held := 0
 	for e := range g.members {
-		if e.inst.State.OnHost() {
-			there.add(g.domain(e.inst), 1)
+		if e.host() != "" {
+			there.add(g.domain(e), 1)
 		}
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
-		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue {
-			out.add(g.slot(e.inst), 1)
+		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.kept == nil {
+			out.add(g.slot(e), 1)
 		}
 		if (e.in.heldAs != "") != (waits && e.pub.state == heldByGroup) {
 			c.t.Fatalf("%s is held as %q in state %d", e.inst.ID, e.in.heldAs, e.pub.state)
 		}
 		if e.in.heldAs != "" {
 			held++
-			if h := g.held[g.slot(e.inst)]; h == nil || !slices.Contains(h.items, e) {
+			if h := g.held[g.slot(e)]; h == nil || !slices.Contains(h.items, e) {
 				c.t.Fatalf("%s is not found among what its group holds", e.inst.ID)
 			}
 			later := g.rule != nil && g.rule.Over == "" && g.index > 0 // advice or time may let it go

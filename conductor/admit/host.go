@@ -146,6 +146,7 @@ func (s *step) failReboot(inst *compute.Instance) {
 // lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
 	s.fences.note(id, fence, func(id compute.HostID) bool { return s.hosts[id] != nil })
+	s.hostLosesKept(id)
 	h := s.hosts[id]
 	if h == nil {
 		return

@@ -77,6 +77,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 	}
 	c.verifyIndexes()
 	c.verifyGroups(view, now)
+	c.verifySets()
 	if !out.Due.Equal(c.NextDue()) {
 		c.t.Fatalf("due %v, but the next timer is due %v", out.Due, c.NextDue())
 	}

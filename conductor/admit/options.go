@@ -24,9 +24,14 @@ type Options struct {
 	SoftGroupFor time.Duration
 	GroupNext    time.Duration // after how long without a claim another member of an affinity group is published
 	GroupEvery   time.Duration // how often a group that waits for hosts looks whether there are more
-	KeepEnded    time.Duration // a deleted or failed record stays this long; at least the retention of requests
-	MaxEnded     int           // of a project as many that have ended stay, the newest
-	MaxFences    int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
+	// A set that has claims, and no new one for this long, gives them back, and leaves the room to others for about as long;
+	// with each try it waits half as long again, up to SetTry, and pauses twice as long, up to SetPauseMax.
+	SetPatience time.Duration
+	SetTry      time.Duration // how long a try lasts at most
+	SetPauseMax time.Duration
+	KeepEnded   time.Duration // a deleted or failed record stays this long; at least the retention of requests
+	MaxEnded    int           // of a project as many that have ended stay, the newest
+	MaxFences   int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
 }
 
 // Defaults are the times of the protocol.
@@ -44,6 +49,9 @@ func Defaults() Options {
 		SoftGroupFor:    10 * time.Second,
 		GroupNext:       5 * time.Second,
 		GroupEvery:      2 * time.Second,
+		SetPatience:     15 * time.Second,
+		SetTry:          compute.SetTry,
+		SetPauseMax:     5 * time.Minute,
 		KeepEnded:       15 * 24 * time.Hour,
 		MaxEnded:        10_000,
 		MaxFences:       10_000,

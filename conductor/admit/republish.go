@@ -38,6 +38,7 @@ const (
 	known                         // published at an offset
 	passed                        // the queue is finished with that offset: lost, unless a claim comes
 	unknown                       // perhaps published, at an offset that is not known
+	claimed                       // a host has claimed it, and waits for the rest of its set
 )
 
 // queue is what waits in one queue, as far as this partition knows. There is one for each

@@ -22,6 +22,8 @@ func (s *step) request(r compute.Request) {
 		return
 	}
 	switch r.Op {
+	case compute.OpBootSet:
+		s.bootSet(r)
 	case compute.OpFence, compute.OpForget:
 		s.hostDead(r.Host, r.Op, r.Fence)
 	case compute.OpConfirm:
@@ -47,14 +49,19 @@ func (s *step) boot(r compute.Request) {
 		return
 	}
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
-	if reason := s.admit(inst, *r.Boot); reason != nil {
-		inst.State, inst.Reason, inst.EndedAt = compute.StateError, reason, s.at()
-		inst.Boot.DropUserData()
+	reason := s.admit(inst, *r.Boot)
+	if reason == nil {
+		reason = s.withinQuota(inst.Project, inst.Resources)
+	}
+	if reason != nil {
+		s.refused(inst, reason)
+	} else {
+		s.enqueue(inst)
 	}
 	s.create(inst)
 }
 
-// admit fills in the record; the reason it answers is why it is refused. Quota
+// admit fills in the record; the reason it answers is why it is refused, whatever the quota. Quota
 // is reserved by the record itself: the next request is counted after it.
 func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 	if err := b.Check(); err != nil {
@@ -69,16 +76,25 @@ func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 		return reason
 	}
 	inst.Resources, inst.Required, inst.Forbidden = q.Resources, q.Required, q.Forbidden
-	if reason := s.view.admitToGroup(inst.Project, &inst.Boot); reason != nil {
-		return reason
-	}
-	if reason := s.usage.Check(inst.Project, q.Resources, s.view.limits(inst.Project)); reason != nil {
-		return reason
-	}
+	return s.view.admitToGroup(inst.Project, &inst.Boot)
+}
+
+// enqueue makes an admitted record wait for a host.
+func (s *step) enqueue(inst *compute.Instance) {
 	inst.State, inst.Attempt = compute.StateQueued, 1
 	s.ensureGroup(inst, s.view)
 	inst.QueuedAt, inst.Deadline = s.at(), inst.AcceptedAt.Add(inst.Boot.Deadline)
-	return nil
+}
+
+// withinQuota is why a project may not have so much more; nil if it may.
+func (s *step) withinQuota(p compute.Project, more compute.Resources) *compute.Reason {
+	return s.usage.Check(p, more, s.view.limits(p))
+}
+
+// refused makes the record one of a boot that is refused.
+func (s *step) refused(inst *compute.Instance, why *compute.Reason) {
+	inst.State, inst.Reason, inst.EndedAt = compute.StateError, why, s.at()
+	inst.Boot.DropUserData()
 }
 
 // accepted is when the wait began: never later than now, so that a wrong clock

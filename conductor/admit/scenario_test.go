@@ -24,6 +24,7 @@ import (
 // A line of a story is one command; what it led to is indented below it.
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [fail] [at=+5s]
+//	boot-set ID ID... [as boot]   boots that start all or not at all
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
@@ -118,7 +119,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	words := strings.Fields(line)
 	a := parse(words[1:])
 	switch words[0] {
-	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change":
+	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change", "boot-set":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
 	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
 		return s.hear(Reported{Report: report(t, words[0], a)})
@@ -217,6 +218,9 @@ func describe(inst *compute.Instance) string {
 		if a.Failed != "" {
 			text += " failed: " + a.Failed
 		}
+	}
+	if inst.Set != nil {
+		text += fmt.Sprintf(" of set %s", short(inst.Set.ID))
 	}
 	if inst.Confirm {
 		text += " to be confirmed"

@@ -22,6 +22,7 @@ type State struct {
 	fences    fences // begun anew with every load
 	queues    map[compute.QueueName]*queue
 	groups    map[compute.GroupKey]*group
+	sets      map[compute.InstanceID]*set
 	touched   []*group // something happened in them in this step
 	usage     *quota.Index
 	endings   map[compute.Project]*endings
@@ -42,6 +43,7 @@ func New(opts Options) *State {
 		fences:    newFences(opts.MaxFences),
 		queues:    map[compute.QueueName]*queue{},
 		groups:    map[compute.GroupKey]*group{},
+		sets:      map[compute.InstanceID]*set{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
 		overLimit: map[compute.Project]bool{},
@@ -55,8 +57,10 @@ type entry struct {
 	timer
 	endingIndex int      // in endings
 	in          *inGroup // nil: it is a member of no group
+	set         *set     // nil: it is of none, or has ended
 	// Begun anew with every load:
 	pub          *publication // queued; nil in any other state
+	kept         *keptClaim   // of one whose set waits; nil: it was not claimed
 	toldAt       time.Time    // when its host was last told what it should do
 	confirmAsked bool         // its host came back from silence and was asked to confirm
 	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
@@ -153,7 +157,8 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	if old != nil && old.State.Ended() {
 		s.removeEnded(e)
 	}
-	if old != nil && (next == nil || next.State != old.State) {
+	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
+		s.dropKept(e)
 		s.unpublish(e)
 		e.pub = nil
 		e.confirmAsked = false // it was about what is over
@@ -177,6 +182,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		}
 	}
 	s.regroup(e)
+	s.joinSet(e, now)
 	if old == nil {
 		return
 	}

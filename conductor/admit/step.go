@@ -95,8 +95,15 @@ func (s *step) record(e *entry, next *compute.Instance) {
 	}
 	s.out.Was = append(s.out.Was, was)
 	s.shared.Instance(next)
+	set, kept := e.set, e.kept
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
+	if kept != nil && e.kept == nil && !isHolder(next, kept.Report) {
+		s.denyKept(e, kept, set)
+	}
+	if set != nil && next.State.Ended() {
+		s.memberEnded(set, e)
+	}
 }
 
 // emitEffects emits what follows from the record as it is, and sets its timer. Work
@@ -104,6 +111,9 @@ func (s *step) record(e *entry, next *compute.Instance) {
 func (s *step) emitEffects(e *entry) {
 	for _, effect := range Effects(e.inst, s.at()) {
 		if e.inst.State == compute.StateQueued {
+			if e.kept != nil {
+				continue // a host has it prepared
+			}
 			if s.setOut(e, false); !s.mayGo(e) {
 				s.hold(e)
 				continue

@@ -63,7 +63,7 @@ func (s *State) next(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
-		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.republishAt(e), s.softDue(e))
+		return earliest(inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e))
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
@@ -78,11 +78,11 @@ func (s *State) next(e *entry) time.Time {
 
 // noCapacity is when a request that does not want to wait has waited enough;
 // zero if it wants to.
-func (s *State) noCapacity(inst *compute.Instance) time.Time {
-	if inst.Boot.OnNoCapacity != compute.FailAtOnce {
+func (s *State) noCapacity(e *entry) time.Time {
+	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept != nil {
 		return time.Time{}
 	}
-	return inst.UnclaimedSince().Add(s.opts.NoCapacityAfter)
+	return e.inst.UnclaimedSince().Add(s.opts.NoCapacityAfter)
 }
 
 // unanswered says whether the host has been told something it has not answered
@@ -111,7 +111,7 @@ func (e *entry) fire(s *step, until time.Time) {
 		s.repeatUnanswered(e)
 	case due(inst.Deadline):
 		s.end(e, s.deadlineExceeded(e))
-	case due(s.noCapacity(inst)):
+	case due(s.noCapacity(e)):
 		s.end(e, s.notTaken(e))
 	case due(inst.PublishAt):
 		s.change(e, func(inst *compute.Instance) { inst.PublishAt = time.Time{} })
@@ -140,9 +140,11 @@ func (s *step) repeatUnanswered(e *entry) {
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	inst := e.inst
 	why := s.view.capacity(inst.Queue)
-	switch held := e.waitsForGroup(); {
+	switch held, set := e.waitsForGroup(), e.waitsForSet(); {
 	case held != nil:
 		why = held
+	case set != nil:
+		why = set
 	case pinned(inst):
 		why = &compute.Reason{Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host}
 	}
@@ -152,9 +154,9 @@ func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	}
 }
 
-// describeWait is why something waited: of a group what holds it up, else the code.
+// describeWait is why something waited: of a group or a set what holds it up, else the code.
 func describeWait(why *compute.Reason) string {
-	if why.Code == compute.GroupRule {
+	if why.Code == compute.GroupRule || why.Code == compute.SetWaits {
 		return why.String()
 	}
 	return string(why.Code)

@@ -55,7 +55,7 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	ops := map[string]compute.RequestOp{
 		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
 		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget, "confirm": compute.OpConfirm,
-		"change": compute.OpChange,
+		"change": compute.OpChange, "boot-set": compute.OpBootSet,
 	}
 	r := compute.Request{
 		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
@@ -72,6 +72,13 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	switch op {
 	case "boot":
 		r.Boot, r.Host = bootOf(t, a), ""
+	case "boot-set":
+		r.Host = ""
+		for _, id := range a.bare {
+			if id != "fail" {
+				r.Set = append(r.Set, compute.SetBoot{Instance: long(id), Boot: *bootOf(t, a)})
+			}
+		}
 	case "change":
 		r.Change = changeOf(a)
 	}

@@ -22,6 +22,7 @@ import (
 //	I3  usage is the sum of the live records (in checked, with the versions, the
 //	    diagram, the timers and that effects follow from records)
 //	I7  the running members of a group keep its rule
+//	I8  none of a set runs before each was claimed, and none is left running of which another ended and never ran
 //
 // and once everybody has been heard:
 //
@@ -70,12 +71,17 @@ type world struct {
 	starts  bool              // somebody wants to know where the queue starts
 	grants  map[string]string // instance and attempt → the host that was granted it
 	asked   map[compute.InstanceID]bool
+	sets    [][]compute.InstanceID      // that were asked for, and not refused as a whole
+	claimed map[compute.InstanceID]bool // some host has claimed it
+	ran     map[compute.InstanceID]bool // some host has run it
+	deleted map[compute.InstanceID]bool // a user has asked for that
 }
 
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, view: catalog(), now: epoch, state: fresh(t),
-		grants: map[string]string{}, asked: map[compute.InstanceID]bool{},
+		grants: map[string]string{}, asked: map[compute.InstanceID]bool{}, claimed: map[compute.InstanceID]bool{},
+		ran: map[compute.InstanceID]bool{}, deleted: map[compute.InstanceID]bool{},
 	}
 	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
 	for i := range 3 {
@@ -95,10 +101,13 @@ func newWorld(t *rapid.T) *world {
 func (w *world) happen() {
 	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
 	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
-	switch rapid.IntRange(0, 16).Draw(w.t, "what") {
+	switch rapid.IntRange(0, 17).Draw(w.t, "what") {
+	case 17:
+		w.bootSet()
 	case 0, 1:
 		w.boot(id)
 	case 2:
+		w.deleted[id] = true
 		w.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: id, At: w.now}})
 	case 3:
 		w.hear(Requested{Request: compute.Request{Op: compute.OpStop, Project: "p", Instance: id, At: w.now}})
@@ -147,6 +156,44 @@ func (w *world) boot(id compute.InstanceID) {
 	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
 }
 
+// bootSet asks for two or three at once, of ids that nobody has asked for: what becomes of others is told by stories.
+func (w *world) bootSet() {
+	r := compute.Request{Op: compute.OpBootSet, Project: "p", At: w.now}
+	rules := compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather"}).Draw(w.t, "group of a set"))
+	size := rapid.IntRange(2, 3).Draw(w.t, "size")
+	var ids []compute.InstanceID
+	for n := 1; n <= 5 && len(ids) < size; n++ {
+		if id := long(fmt.Sprint(n)); !w.asked[id] && !w.deleted[id] {
+			ids = append(ids, id)
+			r.Set = append(r.Set, compute.SetBoot{
+				Instance: id, Boot: compute.Boot{Flavor: "m1.small", Deadline: 20 * time.Minute, Rules: rules},
+			})
+		}
+	}
+	if len(ids) < 2 {
+		return
+	}
+	for _, id := range ids {
+		w.asked[id] = true
+	}
+	w.sets = append(w.sets, ids)
+	r.Instance = ids[0]
+	w.hear(Requested{Request: r})
+}
+
+// verifySets is I8, judged by what was asked and what hosts have done.
+func (w *world) verifySets() {
+	for _, set := range w.sets {
+		for _, id := range set {
+			for _, other := range set {
+				if w.ran[id] && !w.claimed[other] {
+					w.t.Fatalf("%s has run, and nobody has claimed %s of its set", short(id), short(other))
+				}
+			}
+		}
+	}
+}
+
 // hear commits what was decided and then, unless the process dies right there,
 // says what follows.
 func (w *world) hear(in Input) {
@@ -164,7 +211,7 @@ func (w *world) takeover(cursor int64) {
 	written := w.state.log
 	w.sent = nil
 	w.state = loaded(w.t, written, w.view, w.now)
-	w.state.Step(HostsRead{}, w.view, w.now)
+	w.carry(w.state.Step(HostsRead{}, w.view, w.now))
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
 			w.carry(w.state.Resend(inst.ID, w.view, w.now))
@@ -218,7 +265,11 @@ func (w *world) verify() {
 			where[m.build.Instance] = a.id
 		}
 	}
+	for id := range where {
+		w.ran[id] = true
+	}
 	w.verifyRules(where)
+	w.verifySets()
 }
 
 // verifyRules judges by what was asked.
@@ -292,6 +343,7 @@ func (w *world) claim(a *agent, b compute.Build) {
 		return
 	}
 	w.claims++
+	w.claimed[b.Instance] = true
 	m := &machine{build: b, claim: compute.ClaimID(fmt.Sprintf("c%d", w.claims)), state: "claimed"}
 	a.machines = append(a.machines, m)
 	a.say(m, compute.ReportClaim)
@@ -494,7 +546,22 @@ func (w *world) quiet() bool {
 			w.t.Fatalf("%s is active on %s and does not run there", id, inst.Host)
 		}
 	}
+	w.verifyWhole()
 	return true
+}
+
+// verifyWhole is the other half of I8, once nothing is open.
+func (w *world) verifyWhole() {
+	for _, set := range w.sets {
+		for _, id := range set {
+			for _, other := range set {
+				over := w.state.Instance(other).State.Ended() && !w.ran[other] && !w.deleted[other]
+				if over && w.state.Instance(id).State == compute.StateActive {
+					w.t.Fatalf("%s of a set is active, and %s has ended and never run", short(id), short(other))
+				}
+			}
+		}
+	}
 }
 
 func (w *world) runs(inst *compute.Instance) bool {

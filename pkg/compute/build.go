@@ -28,6 +28,8 @@ type Build struct {
 	// WaitUntil is until when pinned work waits on its host for room; zero: it waits for what only needs a moment.
 	WaitUntil time.Time
 	Group     *BuildGroup // nil: it is a member of none
+	// Hold is how long a claim may have to wait for its answer, which comes when all of its set were claimed; 0: it is of no set.
+	Hold time.Duration
 }
 
 // BuildGroup is what a host must know of a group to leave a member to others before it prepares anything.

@@ -14,10 +14,10 @@ type Report struct {
 	Instance InstanceID
 	Attempt  Attempt
 	Claim    ClaimID
-	Class    FailureClass // ReportFailed
+	Class    FailureClass // ReportFailed; ReportClaim with a Message: what went wrong as it was prepared
 	Power    PowerState   // ReportStarted, ReportChanged
 	Stopped  *Reason      // ReportStarted, ReportChanged: why it does not run; nil: it runs, or nobody knows
-	Message  string       // ReportFailed, ReportReturned; ReportChanged: why the command failed. For the operator
+	Message  string       // ReportFailed, ReportReturned; ReportClaim of one of a set: why it could not be prepared; ReportChanged: why the command failed. For the operator
 	Command  CommandID    // ReportChanged: the command that did it, if one did
 	Version  Version      // ReportChanged: of the command that did it
 	Journal  JournalID    // of the agent that says it; empty: one of an older version, but in ReportHello

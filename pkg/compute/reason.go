@@ -23,6 +23,8 @@ const (
 	WaitingForCapacity    ReasonCode = "WaitingForCapacity"    // Position, Depth, Oldest
 	GroupRule             ReasonCode = "GroupRule"             // Detail names the group and says what it holds up
 	NoSuchGroup           ReasonCode = "NoSuchGroup"           // Detail names it
+	SetWaits              ReasonCode = "SetWaits"              // its set has not got a host for each; Detail says how many have
+	SetFailed             ReasonCode = "SetFailed"             // another of its set cannot start; Detail names it and says why
 	PinnedHostUnavailable ReasonCode = "PinnedHostUnavailable" // Host, Detail
 	BuildFailed           ReasonCode = "BuildFailed"           // Host, Attempt, Class
 	AttemptsExhausted     ReasonCode = "AttemptsExhausted"     // the instance's Failures tell each

@@ -11,6 +11,8 @@ type Request struct {
 	Instance InstanceID
 	Op       RequestOp
 	Boot     *Boot     // OpBoot only
+	Set      []SetBoot // OpBootSet only
+	InSet    *Set      // OpBoot, of one that Boots has taken out of a set: which; never in a record
 	Change   *Change   // OpChange only
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest
@@ -38,9 +40,12 @@ const (
 	OpForget  // host is gone for good: end what it had
 	OpConfirm // ask the host about everything it should have
 	OpChange  // give the instance another name, or other metadata
+	OpBootSet // boot several instances, all or none; Instance is the first of them
 )
 
-var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change"}
+var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change",
+	"boot-set",
+}
 
 // String is the operation's name in logs.
 func (o RequestOp) String() string { return name(requestOpNames[:], o, "operation") }
@@ -61,6 +66,13 @@ func (r Request) Check() error {
 		if err := r.Boot.Check(); err != nil {
 			return err
 		}
+	case OpBootSet:
+		if err := r.checkSet(); err != nil {
+			return err
+		}
+		if r.Instance != r.Set[0].Instance {
+			return Invalid("instance", string(r.Instance), "give the instance of the first boot of the set")
+		}
 	case OpChange:
 		if r.Change == nil {
 			return Invalid("change", "", "a change says what is to change")
@@ -71,7 +83,7 @@ func (r Request) Check() error {
 	case OpDelete, OpStop, OpStart, OpReboot:
 	default:
 		return Invalid("operation", r.Op.String(),
-			"give one of boot, delete, stop, start, reboot, change, fence, forget, confirm")
+			"give one of boot, boot-set, delete, stop, start, reboot, change, fence, forget, confirm")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err

@@ -3,13 +3,17 @@
 package wire
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/berth-project/berth/pkg/compute"
 	pb "github.com/berth-project/berth/pkg/wire/berthv1"
 )
 
 // EncodeBuild makes the record of a queue; its key is the instance id.
 func EncodeBuild(b compute.Build) Record {
-	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed).withGroup(b.Group != nil)
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed).withGroup(b.Group != nil).withSet(b.Hold > 0)
 }
 
 // DecodeBuild reads a record of a queue.
@@ -42,6 +46,7 @@ func buildTo(b *compute.Build) *pb.Build {
 		SealedUserData: bytesOrNil([]byte(b.Sealed)),
 		WaitUntil:      stamp(b.WaitUntil),
 		Group:          buildGroupTo(b.Group),
+		Hold:           span(b.Hold),
 	}
 }
 
@@ -66,8 +71,23 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		Sealed:    r.sealed(m.GetSealedUserData()),
 		WaitUntil: r.time("wait_until", m.GetWaitUntil()),
 		Group:     buildGroupFrom(r, m.GetGroup()),
+		Hold:      holdFrom(r, m.GetHold()),
 		Trace:     r.trace(),
 	}
+}
+
+// mostHold bounds how long a build may have a host hold room for it.
+const mostHold = time.Hour
+
+func holdFrom(r *reader, m *durationpb.Duration) time.Duration {
+	hold := r.duration("hold", m)
+	if m != nil {
+		r.needsSchema("hold", schemaSets)
+	}
+	if hold < 0 || hold > mostHold {
+		r.refuse(compute.Invalid("hold", hold.String(), "give at most "+mostHold.String()))
+	}
+	return hold
 }
 
 func buildGroupTo(g *compute.BuildGroup) *pb.BuildGroup {

@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/berth-project/berth/pkg/compute"
 	pb "github.com/berth-project/berth/pkg/wire/berthv1"
 )
@@ -47,7 +49,28 @@ func EncodeInstance(i compute.Instance) Record {
 		ActiveAt:   stamp(i.ActiveAt),
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
-	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "")
+		Set:        setTo(i.Set),
+	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "").withSet(i.Set != nil)
+}
+
+func setTo(s *compute.Set) *pb.InstanceSet {
+	if s == nil {
+		return nil
+	}
+	return &pb.InstanceSet{Id: text(s.ID), Size: s.Size, Granted: s.Granted}
+}
+
+func setFrom(r *reader, m *pb.InstanceSet) *compute.Set {
+	if m == nil {
+		return nil
+	}
+	r.needsSchema("set", schemaSets)
+	s := &compute.Set{ID: compute.InstanceID(m.GetId()), Size: m.GetSize(), Granted: m.GetGranted()}
+	r.check(s.ID.Check())
+	if s.Size < 2 || s.Size > compute.MaxSet {
+		r.refuse(compute.Invalid("set.size", fmt.Sprint(s.Size), fmt.Sprintf("give 2 to %d", compute.MaxSet)))
+	}
+	return s
 }
 
 // DecodeInstance reads an instance. The error of a tombstone has the field
@@ -94,6 +117,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		ChangedAt:  r.time("changed_at", m.GetChangedAt()),
 
 		Trace: r.trace(),
+		Set:   setFrom(r, m.GetSet()),
 	}
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))

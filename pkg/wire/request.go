@@ -32,6 +32,8 @@ func EncodeRequest(q compute.Request) Record {
 	switch q.Op {
 	case compute.OpBoot:
 		m.Operation = &pb.Request_Boot{Boot: bootTo(q.Boot)}
+	case compute.OpBootSet:
+		m.Operation = &pb.Request_BootSet{BootSet: bootSetTo(q.Set)}
 	case compute.OpDelete:
 		m.Operation = &pb.Request_Delete{Delete: &pb.DeleteInstance{}}
 	case compute.OpStop:
@@ -53,7 +55,26 @@ func EncodeRequest(q compute.Request) Record {
 	if q.Op == compute.OpBoot && q.Boot != nil {
 		rec = rec.withSealed(q.Boot.Sealed).withGroup(q.Boot.Group() != "")
 	}
-	return rec
+	return rec.withSet(q.Op == compute.OpBootSet)
+}
+
+func bootSetTo(set []compute.SetBoot) *pb.BootSet {
+	out := &pb.BootSet{}
+	for i := range set {
+		out.Boots = append(out.Boots, &pb.SetBoot{Instance: text(set[i].Instance), Boot: bootTo(&set[i].Boot)})
+	}
+	return out
+}
+
+func bootSetFrom(r *reader, m *pb.BootSet) (set []compute.SetBoot) {
+	if r.atMost("boots", len(m.GetBoots()), compute.MaxSet); r.err != nil {
+		return nil
+	}
+	r.needsSchema("boot_set", schemaSets)
+	for _, b := range m.GetBoots() {
+		set = append(set, compute.SetBoot{Instance: compute.InstanceID(b.GetInstance()), Boot: bootFrom(r, b.GetBoot())})
+	}
+	return set
 }
 
 func changeTo(c *compute.Change) *pb.ChangeInstance {
@@ -97,6 +118,8 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 	case *pb.Request_Boot:
 		boot := bootFrom(r, op.Boot)
 		q.Op, q.Boot = compute.OpBoot, &boot
+	case *pb.Request_BootSet:
+		q.Op, q.Set = compute.OpBootSet, bootSetFrom(r, op.BootSet)
 	case *pb.Request_Delete:
 		q.Op = compute.OpDelete
 	case *pb.Request_Stop:

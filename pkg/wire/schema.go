@@ -16,12 +16,13 @@ import (
 // What is written is another matter: the least schema that has all that the record says,
 // which its encoder chooses. It is compute.FirstSchema, schemaSealed for what has sealed
 // user data (decision 0052), and schemaGroups for what is about a member of a group
-// (decision 0062). So a cell without either is one that older versions read.
-const Schema = 3
+// (decision 0062), and schemaSets for what is of a set (decision 0063). So a cell without these is one that older versions read.
+const Schema = 4
 
 const (
 	schemaSealed compute.Schema = 2 // has sealed user data
 	schemaGroups compute.Schema = 3 // has members of groups
+	schemaSets   compute.Schema = 4 // has instances of sets
 )
 
 func (r Record) withSealed(s compute.Sealed) Record {
@@ -38,14 +39,27 @@ func (r Record) withGroup(member bool) Record {
 	return r.InSchema(schemaGroups)
 }
 
+func (r Record) withSet(is bool) Record {
+	if !is {
+		return r
+	}
+	return r.InSchema(schemaSets)
+}
+
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook
 // it, and do what it forbids.
 func needsSchema[W ~string](r *reader, field string, n compute.Schema, w W) W {
-	if w != "" && !LaterThan(r.rec, n-1) {
+	if w != "" {
+		r.needsSchema(field, n)
+	}
+	return w
+}
+
+func (r *reader) needsSchema(field string, n compute.Schema) {
+	if !LaterThan(r.rec, n-1) {
 		r.refuse(compute.Invalid(HeaderSchema, string(r.rec.Header(HeaderSchema)),
 			fmt.Sprintf("give %d with %s, which older readers would not see", n, field)))
 	}
-	return w
 }
 
 // sealed is user data that is sealed. It is refused in a schema whose readers may not know it: they would boot the

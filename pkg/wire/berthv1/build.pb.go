@@ -11,6 +11,7 @@ package berthv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -66,7 +67,10 @@ type Build struct {
 	// wait_until is until when a pinned build waits on its host for room; absent: not at all.
 	WaitUntil *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=wait_until,json=waitUntil,proto3" json:"wait_until,omitempty"`
 	// group is the group it is a member of; absent: none. Only in schema 3.
-	Group         *BuildGroup `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
+	Group *BuildGroup `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
+	// hold is how long a claim may have to wait for its answer, which comes when all of
+	// its set were claimed; absent: it is of no set. Only in schema 4.
+	Hold          *durationpb.Duration `protobuf:"bytes,20,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,6 +238,13 @@ func (x *Build) GetGroup() *BuildGroup {
 	return nil
 }
 
+func (x *Build) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 // BuildGroup is what a host must know of a group to leave a member to others
 // before it prepares anything.
 type BuildGroup struct {
@@ -312,7 +323,7 @@ var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x06\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x06\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -334,7 +345,8 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"\x10sealed_user_data\x18\x11 \x01(\fR\x0esealedUserData\x129\n" +
 	"\n" +
 	"wait_until\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x12*\n" +
-	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x1a<\n" +
+	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x12-\n" +
+	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
@@ -367,6 +379,7 @@ var file_berth_v1_build_proto_goTypes = []any{
 	nil,                           // 2: berth.v1.Build.ResourcesEntry
 	nil,                           // 3: berth.v1.Build.MetadataEntry
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 5: google.protobuf.Duration
 }
 var file_berth_v1_build_proto_depIdxs = []int32{
 	2, // 0: berth.v1.Build.resources:type_name -> berth.v1.Build.ResourcesEntry
@@ -375,12 +388,13 @@ var file_berth_v1_build_proto_depIdxs = []int32{
 	4, // 3: berth.v1.Build.at:type_name -> google.protobuf.Timestamp
 	4, // 4: berth.v1.Build.wait_until:type_name -> google.protobuf.Timestamp
 	1, // 5: berth.v1.Build.group:type_name -> berth.v1.BuildGroup
-	4, // 6: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 6: berth.v1.Build.hold:type_name -> google.protobuf.Duration
+	4, // 7: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_build_proto_init() }

@@ -283,7 +283,10 @@ type Instance struct {
 	// of the SHA-256 of those it was booted with (at least 1): of the name, and of the
 	// name and value of each entry in the order of the names, each part behind its
 	// length in eight bytes. It tells whether a boot that is repeated is this one.
-	BootedAs      uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
+	BootedAs uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
+	// set is the set that it was booted in; absent: none. Only in schema 4, so that no
+	// older conductor starts a part of it.
+	Set           *InstanceSet `protobuf:"bytes,32,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +538,77 @@ func (x *Instance) GetBootedAs() uint64 {
 	return 0
 }
 
+func (x *Instance) GetSet() *InstanceSet {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+// InstanceSet is the set of instances that start all or not at all.
+type InstanceSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id is the instance of the first boot of the set.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// size is how many instances it has.
+	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// granted says that each of them has been granted a host.
+	Granted       bool `protobuf:"varint,3,opt,name=granted,proto3" json:"granted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceSet) Reset() {
+	*x = InstanceSet{}
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceSet) ProtoMessage() {}
+
+func (x *InstanceSet) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceSet.ProtoReflect.Descriptor instead.
+func (*InstanceSet) Descriptor() ([]byte, []int) {
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *InstanceSet) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InstanceSet) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *InstanceSet) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -554,7 +628,7 @@ type PowerCommand struct {
 
 func (x *PowerCommand) Reset() {
 	*x = PowerCommand{}
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +640,7 @@ func (x *PowerCommand) String() string {
 func (*PowerCommand) ProtoMessage() {}
 
 func (x *PowerCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +653,7 @@ func (x *PowerCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerCommand.ProtoReflect.Descriptor instead.
 func (*PowerCommand) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PowerCommand) GetOp() PowerOp {
@@ -634,7 +708,7 @@ type PowerAnswer struct {
 
 func (x *PowerAnswer) Reset() {
 	*x = PowerAnswer{}
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +720,7 @@ func (x *PowerAnswer) String() string {
 func (*PowerAnswer) ProtoMessage() {}
 
 func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +733,7 @@ func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerAnswer.ProtoReflect.Descriptor instead.
 func (*PowerAnswer) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PowerAnswer) GetOp() PowerOp {
@@ -694,7 +768,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\n" +
 	"\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -732,10 +806,15 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
 	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
 	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x1b\n" +
-	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x1a<\n" +
+	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x12'\n" +
+	"\x03set\x18  \x01(\v2\x15.berth.v1.InstanceSetR\x03set\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"K\n" +
+	"\vInstanceSet\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
+	"\agranted\x18\x03 \x01(\bR\agranted\"\xa5\x01\n" +
 	"\fPowerCommand\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x12\n" +
@@ -780,47 +859,49 @@ func file_berth_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_berth_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: berth.v1.State
 	(PowerState)(0),               // 1: berth.v1.PowerState
 	(PowerOp)(0),                  // 2: berth.v1.PowerOp
 	(*Instance)(nil),              // 3: berth.v1.Instance
-	(*PowerCommand)(nil),          // 4: berth.v1.PowerCommand
-	(*PowerAnswer)(nil),           // 5: berth.v1.PowerAnswer
-	nil,                           // 6: berth.v1.Instance.ResourcesEntry
-	(*Reason)(nil),                // 7: berth.v1.Reason
-	(*Boot)(nil),                  // 8: berth.v1.Boot
-	(*Failure)(nil),               // 9: berth.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*InstanceSet)(nil),           // 4: berth.v1.InstanceSet
+	(*PowerCommand)(nil),          // 5: berth.v1.PowerCommand
+	(*PowerAnswer)(nil),           // 6: berth.v1.PowerAnswer
+	nil,                           // 7: berth.v1.Instance.ResourcesEntry
+	(*Reason)(nil),                // 8: berth.v1.Reason
+	(*Boot)(nil),                  // 9: berth.v1.Boot
+	(*Failure)(nil),               // 10: berth.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_berth_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Instance.state:type_name -> berth.v1.State
-	7,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
-	8,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
-	6,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
-	9,  // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
+	8,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
+	9,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
+	7,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
+	10, // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
 	1,  // 5: berth.v1.Instance.power:type_name -> berth.v1.PowerState
-	4,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
-	10, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
-	10, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
-	10, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
-	10, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	10, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
-	10, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
-	10, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
-	10, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	7,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
-	5,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
-	2,  // 17: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
-	10, // 18: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	2,  // 19: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
-	10, // 20: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	5,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
+	11, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
+	11, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
+	11, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
+	11, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	11, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
+	11, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
+	11, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
+	11, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	8,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
+	6,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
+	4,  // 17: berth.v1.Instance.set:type_name -> berth.v1.InstanceSet
+	2,  // 18: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
+	11, // 19: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
+	2,  // 20: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	11, // 21: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }
@@ -836,7 +917,7 @@ func file_berth_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_instance_proto_rawDesc), len(file_berth_v1_instance_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

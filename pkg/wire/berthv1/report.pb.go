@@ -122,12 +122,13 @@ type Report struct {
 	// claim is the id of the agent's claim, kept by its repeats; at most 128
 	// bytes.
 	Claim string `protobuf:"bytes,6,opt,name=claim,proto3" json:"claim,omitempty"`
-	// class is what went wrong: failed.
+	// class is what went wrong: failed, and claim that has a message.
 	Class FailureClass `protobuf:"varint,7,opt,name=class,proto3,enum=berth.v1.FailureClass" json:"class,omitempty"`
 	// power is what the machine is doing: started, changed.
 	Power PowerState `protobuf:"varint,8,opt,name=power,proto3,enum=berth.v1.PowerState" json:"power,omitempty"`
-	// message is for the operator: failed, returned, pinned-unavailable, and
-	// changed by a command that failed; what is longer than 4 KiB is cut.
+	// message is for the operator: failed, returned, pinned-unavailable, changed by a
+	// command that failed, and claim of one of a set that could not be prepared; what is
+	// longer than 4 KiB is cut.
 	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
 	// command is the user command that did it, if one did: changed. At most 128
 	// bytes.

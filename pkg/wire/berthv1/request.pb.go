@@ -142,6 +142,7 @@ type Request struct {
 	//	*Request_Forget
 	//	*Request_Confirm
 	//	*Request_Change
+	//	*Request_BootSet
 	Operation     isRequest_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -293,6 +294,15 @@ func (x *Request) GetChange() *ChangeInstance {
 	return nil
 }
 
+func (x *Request) GetBootSet() *BootSet {
+	if x != nil {
+		if x, ok := x.Operation.(*Request_BootSet); ok {
+			return x.BootSet
+		}
+	}
+	return nil
+}
+
 type isRequest_Operation interface {
 	isRequest_Operation()
 }
@@ -342,6 +352,11 @@ type Request_Change struct {
 	Change *ChangeInstance `protobuf:"bytes,18,opt,name=change,proto3,oneof"`
 }
 
+type Request_BootSet struct {
+	// boot_set makes several machines and runs them, all or none. Only in schema 4.
+	BootSet *BootSet `protobuf:"bytes,19,opt,name=boot_set,json=bootSet,proto3,oneof"`
+}
+
 func (*Request_Boot) isRequest_Operation() {}
 
 func (*Request_Delete) isRequest_Operation() {}
@@ -359,6 +374,8 @@ func (*Request_Forget) isRequest_Operation() {}
 func (*Request_Confirm) isRequest_Operation() {}
 
 func (*Request_Change) isRequest_Operation() {}
+
+func (*Request_BootSet) isRequest_Operation() {}
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -532,6 +549,107 @@ func (x *Boot) GetGroup() string {
 	return ""
 }
 
+// BootSet asks for several instances of which none starts unless each has a host.
+type BootSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// boots are 2 to 100. The instance of the request is that of the first, and is the id of the set.
+	Boots         []*SetBoot `protobuf:"bytes,1,rep,name=boots,proto3" json:"boots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BootSet) Reset() {
+	*x = BootSet{}
+	mi := &file_berth_v1_request_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BootSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BootSet) ProtoMessage() {}
+
+func (x *BootSet) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BootSet.ProtoReflect.Descriptor instead.
+func (*BootSet) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *BootSet) GetBoots() []*SetBoot {
+	if x != nil {
+		return x.Boots
+	}
+	return nil
+}
+
+// SetBoot is one boot of a set.
+type SetBoot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// instance is a UUID in lower case, another one in each boot.
+	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	// boot is what is to be made.
+	Boot          *Boot `protobuf:"bytes,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBoot) Reset() {
+	*x = SetBoot{}
+	mi := &file_berth_v1_request_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBoot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBoot) ProtoMessage() {}
+
+func (x *SetBoot) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBoot.ProtoReflect.Descriptor instead.
+func (*SetBoot) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SetBoot) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *SetBoot) GetBoot() *Boot {
+	if x != nil {
+		return x.Boot
+	}
+	return nil
+}
+
 // DeleteInstance asks to destroy an instance.
 type DeleteInstance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -541,7 +659,7 @@ type DeleteInstance struct {
 
 func (x *DeleteInstance) Reset() {
 	*x = DeleteInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[2]
+	mi := &file_berth_v1_request_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +671,7 @@ func (x *DeleteInstance) String() string {
 func (*DeleteInstance) ProtoMessage() {}
 
 func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[2]
+	mi := &file_berth_v1_request_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +684,7 @@ func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstance.ProtoReflect.Descriptor instead.
 func (*DeleteInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
 }
 
 // StopInstance asks to power an instance off.
@@ -580,7 +698,7 @@ type StopInstance struct {
 
 func (x *StopInstance) Reset() {
 	*x = StopInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[3]
+	mi := &file_berth_v1_request_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +710,7 @@ func (x *StopInstance) String() string {
 func (*StopInstance) ProtoMessage() {}
 
 func (x *StopInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[3]
+	mi := &file_berth_v1_request_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +723,7 @@ func (x *StopInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopInstance.ProtoReflect.Descriptor instead.
 func (*StopInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{3}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StopInstance) GetHard() bool {
@@ -624,7 +742,7 @@ type StartInstance struct {
 
 func (x *StartInstance) Reset() {
 	*x = StartInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +754,7 @@ func (x *StartInstance) String() string {
 func (*StartInstance) ProtoMessage() {}
 
 func (x *StartInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +767,7 @@ func (x *StartInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartInstance.ProtoReflect.Descriptor instead.
 func (*StartInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
 }
 
 // RebootInstance asks to restart an instance.
@@ -663,7 +781,7 @@ type RebootInstance struct {
 
 func (x *RebootInstance) Reset() {
 	*x = RebootInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +793,7 @@ func (x *RebootInstance) String() string {
 func (*RebootInstance) ProtoMessage() {}
 
 func (x *RebootInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +806,7 @@ func (x *RebootInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootInstance.ProtoReflect.Descriptor instead.
 func (*RebootInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RebootInstance) GetHard() bool {
@@ -714,7 +832,7 @@ type ChangeInstance struct {
 
 func (x *ChangeInstance) Reset() {
 	*x = ChangeInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +844,7 @@ func (x *ChangeInstance) String() string {
 func (*ChangeInstance) ProtoMessage() {}
 
 func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +857,7 @@ func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeInstance.ProtoReflect.Descriptor instead.
 func (*ChangeInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ChangeInstance) GetName() string {
@@ -779,7 +897,7 @@ type FenceHost struct {
 
 func (x *FenceHost) Reset() {
 	*x = FenceHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +909,7 @@ func (x *FenceHost) String() string {
 func (*FenceHost) ProtoMessage() {}
 
 func (x *FenceHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +922,7 @@ func (x *FenceHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceHost.ProtoReflect.Descriptor instead.
 func (*FenceHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FenceHost) GetHost() string {
@@ -834,7 +952,7 @@ type ForgetHost struct {
 
 func (x *ForgetHost) Reset() {
 	*x = ForgetHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +964,7 @@ func (x *ForgetHost) String() string {
 func (*ForgetHost) ProtoMessage() {}
 
 func (x *ForgetHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +977,7 @@ func (x *ForgetHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHost.ProtoReflect.Descriptor instead.
 func (*ForgetHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForgetHost) GetHost() string {
@@ -888,7 +1006,7 @@ type ConfirmHost struct {
 
 func (x *ConfirmHost) Reset() {
 	*x = ConfirmHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1018,7 @@ func (x *ConfirmHost) String() string {
 func (*ConfirmHost) ProtoMessage() {}
 
 func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1031,7 @@ func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmHost.ProtoReflect.Descriptor instead.
 func (*ConfirmHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConfirmHost) GetHost() string {
@@ -927,7 +1045,7 @@ var File_berth_v1_request_proto protoreflect.FileDescriptor
 
 const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x04\n" +
+	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\x04\n" +
 	"\aRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -942,7 +1060,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05fence\x18\x0f \x01(\v2\x13.berth.v1.FenceHostH\x00R\x05fence\x12.\n" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
-	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06changeB\v\n" +
+	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06change\x12.\n" +
+	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSetB\v\n" +
 	"\toperation\"\xd7\x04\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -965,7 +1084,12 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\aBootSet\x12'\n" +
+	"\x05boots\x18\x01 \x03(\v2\x11.berth.v1.SetBootR\x05boots\"I\n" +
+	"\aSetBoot\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\"\n" +
+	"\x04boot\x18\x02 \x01(\v2\x0e.berth.v1.BootR\x04boot\"\x10\n" +
 	"\x0eDeleteInstance\"\"\n" +
 	"\fStopInstance\x12\x12\n" +
 	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x0f\n" +
@@ -1008,46 +1132,51 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_berth_v1_request_proto_goTypes = []any{
 	(NoCapacity)(0),               // 0: berth.v1.NoCapacity
 	(*Request)(nil),               // 1: berth.v1.Request
 	(*Boot)(nil),                  // 2: berth.v1.Boot
-	(*DeleteInstance)(nil),        // 3: berth.v1.DeleteInstance
-	(*StopInstance)(nil),          // 4: berth.v1.StopInstance
-	(*StartInstance)(nil),         // 5: berth.v1.StartInstance
-	(*RebootInstance)(nil),        // 6: berth.v1.RebootInstance
-	(*ChangeInstance)(nil),        // 7: berth.v1.ChangeInstance
-	(*FenceHost)(nil),             // 8: berth.v1.FenceHost
-	(*ForgetHost)(nil),            // 9: berth.v1.ForgetHost
-	(*ConfirmHost)(nil),           // 10: berth.v1.ConfirmHost
-	nil,                           // 11: berth.v1.Boot.WithEntry
-	nil,                           // 12: berth.v1.Boot.MetadataEntry
-	nil,                           // 13: berth.v1.ChangeInstance.SetEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*BootSet)(nil),               // 3: berth.v1.BootSet
+	(*SetBoot)(nil),               // 4: berth.v1.SetBoot
+	(*DeleteInstance)(nil),        // 5: berth.v1.DeleteInstance
+	(*StopInstance)(nil),          // 6: berth.v1.StopInstance
+	(*StartInstance)(nil),         // 7: berth.v1.StartInstance
+	(*RebootInstance)(nil),        // 8: berth.v1.RebootInstance
+	(*ChangeInstance)(nil),        // 9: berth.v1.ChangeInstance
+	(*FenceHost)(nil),             // 10: berth.v1.FenceHost
+	(*ForgetHost)(nil),            // 11: berth.v1.ForgetHost
+	(*ConfirmHost)(nil),           // 12: berth.v1.ConfirmHost
+	nil,                           // 13: berth.v1.Boot.WithEntry
+	nil,                           // 14: berth.v1.Boot.MetadataEntry
+	nil,                           // 15: berth.v1.ChangeInstance.SetEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	14, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	16, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
 	2,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
-	3,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
-	4,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
-	5,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
-	6,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
-	8,  // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
-	9,  // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	10, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
-	7,  // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
-	11, // 10: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	12, // 11: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	15, // 12: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	0,  // 13: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	13, // 14: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	5,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
+	6,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
+	7,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
+	8,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
+	10, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
+	11, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
+	12, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	9,  // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
+	3,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
+	13, // 11: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	14, // 12: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	17, // 13: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	0,  // 14: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	4,  // 15: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
+	2,  // 16: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
+	15, // 17: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -1065,15 +1194,16 @@ func file_berth_v1_request_proto_init() {
 		(*Request_Forget)(nil),
 		(*Request_Confirm)(nil),
 		(*Request_Change)(nil),
+		(*Request_BootSet)(nil),
 	}
-	file_berth_v1_request_proto_msgTypes[6].OneofWrappers = []any{}
+	file_berth_v1_request_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

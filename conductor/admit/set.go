@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The instances of a set start all or not at all. Their boots are admitted in one step, against quota as one; then each is
+// published as any other. A claim of one is not answered but *kept*, and its host keeps what it has prepared, until each
+// has one: then all are granted in one step, which is one batch of the log. Kept claims are not written down: hosts repeat
+// claims until they are answered, so a new owner of the partition hears of them again.
+//
+//	 waiting ──each has a claim──▶ granted ──each has run──▶ (as if there were no set)
+//	  │   ▲                          │
+//	  │   └─ after a pause ──┐       └─ one fails for good: the others are deleted
+//	  ├─ no new claim for a time: all claims are given back
+//	  └─ one fails for good, is deleted, or its deadline passes: all end
+//
+// Two sets that have each a part of the room give it back after a while, and come again after pauses that differ, and grow
+// with each try; so one of them finds the room that both need (decision 0063).
+
+// bootSet admits all boots of a set, or none. Repeated, it changes nothing.
+func (s *step) bootSet(r compute.Request) {
+	boots := r.Boots()
+	var there *entry
+	for _, b := range boots {
+		if e := s.instances[b.Instance]; e != nil {
+			if e.inst.Project != r.Project {
+				s.rejectOwner(b)
+				return
+			}
+			if e.inst.Set != nil && e.inst.Set.ID == r.Instance {
+				return // a repeat
+			}
+			there = e
+		}
+	}
+	insts, why, of := s.admitSet(r, boots)
+	if there != nil {
+		why, of = &compute.Reason{Code: compute.RequestDiffers, Detail: "there is an instance of this id already"}, there.inst.ID
+	}
+	for _, inst := range insts {
+		switch {
+		case why == nil:
+			s.enqueue(inst)
+		case inst.ID == of:
+			s.refused(inst, why)
+		default:
+			s.refused(inst, setFailed(of, why.String()))
+		}
+		if s.instances[inst.ID] == nil {
+			s.create(inst)
+		}
+	}
+}
+
+// admitSet makes the records of a set; the reason it answers is why all are refused, and the id that of the boot it is about.
+func (s *step) admitSet(r compute.Request, boots []compute.Request) (
+	insts []*compute.Instance, why *compute.Reason, of compute.InstanceID,
+) {
+	all := compute.Resources{compute.Instances: int64(len(boots)) - 1} // quota counts one more
+	for _, b := range boots {
+		inst := &compute.Instance{
+			ID: b.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace, Set: b.InSet,
+		}
+		if reason := s.admit(inst, *b.Boot); reason != nil && why == nil {
+			why, of = reason, inst.ID
+		}
+		all = all.Plus(inst.Resources)
+		insts = append(insts, inst)
+	}
+	if why == nil {
+		if why = s.withinQuota(r.Project, all); why != nil {
+			of = r.Instance
+		}
+	}
+	return insts, why, of
+}
+
+func setFailed(id compute.InstanceID, why string) *compute.Reason {
+	return &compute.Reason{
+		Code: compute.SetFailed, Detail: fmt.Sprintf("instance %s of its set cannot start: %s", id, why),
+	}
+}
+
+// set is what a partition knows of one set, as long as one of its instances has not ended.
+type set struct {
+	id      compute.InstanceID
+	timer   // of the present try
+	members map[*entry]bool
+	claimed int       // members whose claim is kept
+	since   time.Time // when this try began, or the partition was loaded
+	heard   time.Time // when the last claim of it was kept
+	ending  bool      // endSet is under way
+}
+
+// keptClaim is a claim that waits for those of the rest of its set.
+type keptClaim struct {
+	compute.Report
+	heard time.Time // when it was last repeated
+}
+
+// joinSet makes the set of an entry's instance know it as it is now. It is called with each new version.
+func (s *State) joinSet(e *entry, now time.Time) {
+	inst := e.inst
+	if e.set != nil && (inst == nil || inst.State.Ended()) {
+		if delete(e.set.members, e); len(e.set.members) == 0 {
+			s.schedule(&e.set.timer, time.Time{})
+			delete(s.sets, e.set.id)
+		}
+		e.set = nil
+		return
+	}
+	if inst == nil || inst.Set == nil || inst.State.Ended() || e.set != nil {
+		return
+	}
+	x := s.sets[inst.Set.ID]
+	if x == nil {
+		x = &set{id: inst.Set.ID, members: map[*entry]bool{}, since: now, heard: now}
+		x.timer = s.newTimer(x)
+		s.sets[x.id] = x
+	}
+	e.set = x
+	x.members[e] = true
+	s.scheduleSet(x)
+}
+
+// waits says whether the set has not been granted yet.
+func (x *set) waits() bool {
+	for e := range x.members {
+		return !e.inst.Set.Granted
+	}
+	return false
+}
+
+// tries is how often the claims of the set were given back: each time its attempts rise, without a failure.
+func (x *set) tries() int {
+	for e := range x.members {
+		return max(0, int(e.inst.Attempt)-1-len(e.inst.Failures))
+	}
+	return 0
+}
+
+// scheduleSet sets when the present try of a set is over.
+func (s *State) scheduleSet(x *set) {
+	if !x.waits() {
+		s.schedule(&x.timer, time.Time{})
+		return
+	}
+	due := x.since.Add(s.opts.SetTry)
+	if x.claimed > 0 {
+		due = earliest(due, x.heard.Add(s.opts.setPatience(x.tries())))
+	}
+	s.schedule(&x.timer, due)
+}
+
+// fire ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back,
+// and the work is offered again, as what was published is void by now.
+func (x *set) fire(s *step, _ time.Time) {
+	switch {
+	case s.sets[x.id] != x || !x.waits():
+	case len(x.members) < int(x.size()):
+		s.endSet(x, &compute.Reason{
+			Code:   compute.SetFailed,
+			Detail: fmt.Sprintf("set %s: %d of its %d instances are there", x.id, len(x.members), x.size()),
+		})
+	case x.claimed == 0:
+		x.since, x.heard = s.now, s.now
+		for _, e := range sorted(x.members) {
+			if e.inst.PublishAt.IsZero() {
+				s.emitEffects(e)
+			}
+		}
+		s.scheduleSet(x)
+	default:
+		s.giveBack(x)
+	}
+}
+
+func (x *set) size() uint32 {
+	for e := range x.members {
+		return e.inst.Set.Size
+	}
+	return 0
+}
+
+// giveBack denies what is claimed of a set, and offers all of it again after a pause. The attempts rise, so that what of
+// this try is still in queues is over.
+func (s *step) giveBack(x *set) {
+	at := s.at().Add(s.setPause(x))
+	for _, e := range sorted(x.members) {
+		s.change(e, func(inst *compute.Instance) { requeue(inst, at) })
+	}
+	x.since, x.heard = at, at
+	s.scheduleSet(x)
+}
+
+// setPatience is how long a set waits for the next claim, after that many tries: longer each time, as images may have to be
+// fetched.
+func (o Options) setPatience(tries int) time.Duration {
+	return min(o.SetPatience+time.Duration(tries)*o.SetPatience/2, o.SetTry)
+}
+
+// setPause is how long a set leaves the room to others: longer after each try, and not the same for two sets. It grows
+// faster than what a set holds room for, so however many sets there are, at some time most of them pause.
+func (s *step) setPause(x *set) time.Duration {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, x.id, x.tries()) // a hash takes all
+	pause := double(s.opts.SetPatience, x.tries(), s.opts.SetPauseMax)
+	return pause/2 + time.Duration(h.Sum64()%uint64(pause))
+}
+
+// keepClaim keeps a claim of one of a set until the rest have one too.
+func (s *step) keepClaim(e *entry, r compute.Report) {
+	x := e.set
+	switch {
+	case e.kept != nil:
+		e.kept.heard = s.now // it is a repeat
+		return
+	case r.Message != "":
+		deny := s.answer(compute.CommandDeny, r)
+		deny.Reason = attemptOver(r, "it could not be prepared")
+		s.emit(Tell{Host: r.Host, Command: deny})
+		s.failedAttempt(e, failure(r, s.at()))
+		if e.set == x {
+			x.heard = latest(x.heard, e.inst.PublishAt) // the others wait for it
+			s.scheduleSet(x)
+		}
+		return
+	}
+	s.unpublish(e)
+	e.kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	x.claimed++
+	x.heard = latest(x.heard, s.now)
+	s.regroup(e)
+	s.reschedule(e)
+	if x.claimed == len(x.members) && x.claimed == int(x.size()) {
+		s.grantSet(x)
+		return
+	}
+	s.scheduleSet(x)
+}
+
+// dropKept forgets the claim of an instance whose set waits.
+func (s *State) dropKept(e *entry) {
+	if e.kept != nil {
+		e.kept = nil
+		e.set.claimed--
+	}
+}
+
+// loseKept offers an instance again whose claim is kept no longer.
+func (s *step) loseKept(e *entry) {
+	s.dropKept(e)
+	s.regroup(e)
+	e.pub.state = unpublished
+	s.emitEffects(e)
+	s.scheduleSet(e.set)
+}
+
+// grantSet grants all of a set, in one step, unless one of the hosts may not have its part any more.
+func (s *step) grantSet(x *set) {
+	for _, e := range sorted(x.members) {
+		r := e.kept.Report
+		if why := s.hostRefused(e, r); why != nil {
+			deny := s.answer(compute.CommandDeny, r)
+			deny.Reason = why
+			s.emit(Tell{Host: r.Host, Command: deny})
+			s.loseKept(e)
+		} else if s.now.Sub(e.kept.heard) >= s.opts.SilentAfter {
+			s.loseKept(e)
+		}
+	}
+	if x.claimed < len(x.members) {
+		return
+	}
+	granted := &compute.Set{ID: x.id, Size: x.size(), Granted: true}
+	for _, e := range sorted(x.members) {
+		s.grant(e, e.kept.Report, granted)
+	}
+	s.scheduleSet(x)
+}
+
+// hostLosesKept takes from a host that is dead what it has claimed of sets.
+func (s *step) hostLosesKept(id compute.HostID) {
+	for _, set := range slices.Sorted(maps.Keys(s.sets)) {
+		x := s.sets[set]
+		if x.claimed == 0 {
+			continue
+		}
+		for _, e := range sorted(x.members) {
+			if e.kept != nil && e.kept.Host == id && s.hostRefused(e, e.kept.Report) != nil {
+				s.loseKept(e)
+			}
+		}
+	}
+}
+
+// denyKept answers a claim that was kept, once its instance has another record: it ended, or was given back.
+func (s *step) denyKept(e *entry, was *keptClaim, of *set) {
+	deny := s.answer(compute.CommandDeny, was.Report)
+	if deny.Reason = e.inst.Reason; !e.inst.State.Ended() || deny.Reason == nil {
+		deny.Reason = &compute.Reason{
+			Code: compute.SetWaits, Host: was.Host, Attempt: was.Attempt,
+			Detail: fmt.Sprintf("set %s has not got a host for each of its instances in time", of.id),
+		}
+	}
+	s.emit(Tell{Host: was.Host, Command: deny})
+}
+
+// waitsForSet is why one of a set waits of which others have a host; nil: that is not why.
+func (e *entry) waitsForSet() *compute.Reason {
+	if !e.inst.Waits() || e.set.claimed == 0 {
+		return nil
+	}
+	return &compute.Reason{
+		Code: compute.SetWaits, Detail: fmt.Sprintf("set %s: %d of %d instances have a host", e.set.id, e.set.claimed, e.set.size()),
+	}
+}
+
+// memberEnded ends the rest of a set if it cannot start whole any more: as long as it waits when one of it ends, and until
+// each has run when one of it fails.
+func (s *step) memberEnded(x *set, e *entry) {
+	inst := e.inst
+	failed := inst.State == compute.StateError && (inst.ActiveAt.IsZero() || !x.settled())
+	if x.ending || inst.Set.Granted && !failed {
+		return
+	}
+	why := "it was deleted"
+	if inst.State == compute.StateError && inst.Reason != nil {
+		why = inst.Reason.String()
+	}
+	s.endSet(x, setFailed(inst.ID, why))
+}
+
+// settled says whether each of a set has run.
+func (x *set) settled() bool {
+	for e := range x.members {
+		if e.inst.ActiveAt.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// endSet ends all of a set that have not ended.
+func (s *step) endSet(x *set, why *compute.Reason) {
+	x.ending = true // the end of each is not again the end of all
+	defer func() { x.ending = false }()
+	for _, e := range sorted(x.members) {
+		switch {
+		case e.inst.State == compute.StateQueued:
+			s.end(e, why)
+		case running(e.inst):
+			s.change(e, func(inst *compute.Instance) {
+				inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
+				inst.Command, inst.Confirm = nil, false
+			})
+		}
+	}
+}
+
+// latest is the later of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// verifySets counts each set again, by the records alone: all of it is granted or none, all of it is there while it waits,
+// and a try of one that waits will end.
+func (c *checked) verifySets() {
+	c.t.Helper()
+	members, claims := map[compute.InstanceID]map[*entry]bool{}, map[compute.InstanceID]int{}
+	for _, e := range c.instances {
+		if e.kept != nil {
+			if !e.inst.Waits() || e.pub.state != claimed {
+				c.t.Fatalf("%s keeps a claim, and is %s in state %d", e.inst.ID, e.inst.State, e.pub.state)
+			}
+			claims[e.inst.Set.ID]++
+		}
+		if e.inst.Set == nil || e.inst.State.Ended() {
+			if e.set != nil {
+				c.t.Fatalf("%s is still of set %s", e.inst.ID, e.set.id)
+			}
+			continue
+		}
+		if members[e.inst.Set.ID] == nil {
+			members[e.inst.Set.ID] = map[*entry]bool{}
+		}
+		members[e.inst.Set.ID][e] = true
+	}
+	if len(c.sets) != len(members) {
+		c.t.Fatalf("%d sets are known, there are %d", len(c.sets), len(members))
+	}
+	for id, x := range c.sets {
+		if !maps.Equal(x.members, members[id]) || x.claimed != claims[id] || x.ending {
+			c.t.Fatalf("set %s: %d members and %d claims are known, there are %d and %d",
+				id, len(x.members), x.claimed, len(members[id]), claims[id])
+		}
+		waiting := 0
+		for e := range x.members {
+			if !e.inst.Set.Granted {
+				waiting++
+			}
+		}
+		switch {
+		case waiting == 0:
+		case waiting != int(x.size()) || x.claimed == waiting:
+			c.t.Fatalf("set %s: %d of %d wait, %d are claimed", id, waiting, x.size(), x.claimed)
+		case x.index == 0:
+			c.t.Fatalf("set %s waits for ever", id)
+		}
+	}
+}
+
+// TestSetsThatNeedTheSameRoom: ten sets that each need more than half of all room, over partitions that know nothing of
+// each other: one after the other gets it.
+func TestSetsThatNeedTheSameRoom(t *testing.T) {
+	const sets, each, room = 10, 6, 10
+	h := &halls{t: t, now: epoch, room: room}
+	for i := range sets {
+		h.parts = append(h.parts, &hall{state: fresh(t), set: i})
+	}
+	h.bootAll(each)
+	for granted := range sets {
+		for rounds := 0; h.granted() <= granted; rounds++ {
+			if rounds > 600 {
+				t.Fatalf("%d sets of %d were granted, and no other after %s", h.granted(), sets, h.now.Sub(epoch))
+			}
+			h.second()
+		}
+		h.deleteGranted()
+	}
+	t.Logf("all of %d sets were granted after %s, with %d claims given back", sets, h.now.Sub(epoch), h.denied)
+}
+
+// halls is one room for ten partitions: each machine of theirs takes one place, and hosts take whatever waits, of all
+// partitions in turn, as long as there is a place.
+type halls struct {
+	t      *testing.T
+	now    time.Time
+	room   int
+	parts  []*hall
+	turn   int
+	claims int
+	denied int
+}
+
+// hall is a partition with one set.
+type hall struct {
+	state *checked
+	set   int
+	queue []compute.Build
+	has   map[compute.InstanceID]compute.Report // claims that hold a place
+	runs  int
+}
+
+func (h *halls) bootAll(each int) {
+	for _, p := range h.parts {
+		p.has = map[compute.InstanceID]compute.Report{}
+		r := compute.Request{Op: compute.OpBootSet, Project: "p", At: h.now}
+		for i := range each {
+			r.Set = append(r.Set, compute.SetBoot{
+				Instance: long(fmt.Sprintf("%d%02d", p.set+1, i)), Boot: compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour},
+			})
+		}
+		r.Instance = r.Set[0].Instance
+		h.hear(p, Requested{Request: r})
+	}
+}
+
+func (h *halls) hear(p *hall, in Input) {
+	out := p.state.step(in, catalog(), h.now)
+	for _, effect := range out.Effects {
+		switch effect := effect.(type) {
+		case Publish:
+			p.queue = append(p.queue, effect.Build)
+		case Tell:
+			switch effect.Command.Op {
+			case compute.CommandGrant:
+				p.runs++
+			case compute.CommandDeny:
+				h.denied++
+				h.room++
+				delete(p.has, effect.Command.Instance)
+			}
+		}
+	}
+}
+
+// second lets a second pass: hosts take one piece of work of each partition in turn, and repeat their claims.
+func (h *halls) second() {
+	h.now = h.now.Add(time.Second)
+	for range h.parts {
+		p := h.parts[h.turn%len(h.parts)]
+		h.turn++
+		h.hear(p, Tick{Until: h.now})
+		for _, r := range p.has {
+			if p.runs == 0 && h.now.Second()%10 == 0 {
+				h.hear(p, Reported{Report: r})
+			}
+		}
+		for len(p.queue) > 0 && h.now.After(p.queue[0].Deadline) {
+			p.queue = p.queue[1:]
+		}
+		if h.room == 0 || len(p.queue) == 0 {
+			continue
+		}
+		b := p.queue[0]
+		p.queue = p.queue[1:]
+		h.room--
+		h.claims++
+		r := compute.Report{
+			Op: compute.ReportClaim, Host: "h1", Project: "p", Instance: b.Instance, Attempt: b.Attempt,
+			Claim: compute.ClaimID(fmt.Sprintf("%s-%d", b.Instance, b.Attempt)),
+		}
+		p.has[b.Instance] = r
+		h.hear(p, Reported{Report: r})
+	}
+}
+
+func (h *halls) granted() (n int) {
+	for _, p := range h.parts {
+		if p.runs > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// deleteGranted gives back the room of the sets that run.
+func (h *halls) deleteGranted() {
+	for _, p := range h.parts {
+		if p.runs > 0 {
+			h.room += len(p.has)
+			clear(p.has)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package compute
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// MaxSet is how many instances one set may have: their boots are one record, and so are their grants one batch.
+const MaxSet = 100
+
+// Set is what a record says of the set that its instance is of: instances that start all or not at all.
+type Set struct {
+	ID      InstanceID // the instance of its first boot
+	Size    uint32     // how many instances it has
+	Granted bool       // every one of them has been granted a host: it starts
+}
+
+// SetBoot is one boot of a set.
+type SetBoot struct {
+	Instance InstanceID
+	Boot     Boot
+}
+
+// Waits says whether an instance waits for all of its set to have a host.
+func (i *Instance) Waits() bool { return i.Set != nil && !i.Set.Granted && i.State == StateQueued }
+
+// Boots are the boots that a request asks for, each as a request of its own: one of OpBoot, or each of OpBootSet. There is
+// none in a request for anything else.
+func (r Request) Boots() []Request {
+	switch r.Op {
+	case OpBoot:
+		return []Request{r}
+	case OpBootSet:
+		of := &Set{ID: r.Instance, Size: uint32(len(r.Set))}
+		each := make([]Request, 0, len(r.Set))
+		for i := range r.Set {
+			one := r
+			one.Op, one.Set, one.Instance, one.Boot = OpBoot, nil, r.Set[i].Instance, &r.Set[i].Boot
+			one.InSet = of
+			each = append(each, one)
+		}
+		return each
+	}
+	return nil
+}
+
+// checkSet refuses a set that can never be right.
+func (r Request) checkSet() error {
+	if len(r.Set) < 2 || len(r.Set) > MaxSet {
+		return Invalid("set", fmt.Sprintf("%d boots", len(r.Set)), fmt.Sprintf("give 2 to %d", MaxSet))
+	}
+	var ids []InstanceID
+	for i, b := range r.Set {
+		if err := b.Instance.Check(); err != nil {
+			return err
+		}
+		if err := b.Boot.Check(); err != nil {
+			return fmt.Errorf("boot %d of the set: %w", i+1, err)
+		}
+		ids = append(ids, b.Instance)
+	}
+	slices.Sort(ids)
+	for i := range ids[1:] {
+		if ids[i] == ids[i+1] {
+			return Invalid("set", string(ids[i]), "give each boot an instance id of its own")
+		}
+	}
+	return nil
+}
+
+// SetTry is how long at most a try to have a host for each of a set goes on, and SetHold how long hosts wait for the answer
+// to a claim in it: longer, so that they give nothing back that is granted at the same time.
+const (
+	SetTry  = 2 * time.Minute
+	SetHold = SetTry + 30*time.Second
+)
