@@ -18,7 +18,7 @@ type input struct {
 
 // traceRequest begins the trace of a boot that was published without one, and notes when the request came.
 func (t *turn) traceRequest(rec wire.Record, r *compute.Request) {
-	if t.cfg.Tracer == nil || r.Op != compute.OpBoot {
+	if t.cfg.Tracer == nil || len(r.Boots()) == 0 {
 		return
 	}
 	s := t.states[rec.Partition]
@@ -29,7 +29,9 @@ func (t *turn) traceRequest(rec wire.Record, r *compute.Request) {
 	if began {
 		r.Trace = t.cfg.Tracer.Begin(r.Instance, "", rec.Time)
 	}
-	t.trace(r.Instance, r.Trace, input{at: rec.Time, began: began})
+	for _, boot := range r.Boots() {
+		t.trace(boot.Instance, r.Trace, input{at: rec.Time, began: began && boot.Instance == r.Instance})
+	}
 }
 
 // trace notes an input of an instance, if its boot is traced.

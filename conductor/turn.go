@@ -215,11 +215,11 @@ func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool
 // too, where nothing was heard of the catalog for long: after an outage requests
 // may come back before the catalog does, and a quota may have changed meanwhile.
 func (t *turn) catchUp(p int32, r compute.Request) {
-	s := t.states[p]
-	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil {
+	s, boots := t.states[p], r.Boots()
+	if t.synced || s == nil || len(boots) == 0 || s.Instance(r.Instance) != nil {
 		return // nothing is decided, or all is known
 	}
-	if !t.stale() && !t.unnamed(r) {
+	if !t.stale() && !slices.ContainsFunc(boots, t.unnamed) {
 		return
 	}
 	t.synced = true

@@ -176,9 +176,9 @@ func operation(s task.Stage) string {
 	return "destroy"
 }
 
-// answered counts the end of waiting for an answer to a claim.
+// answered counts the end of waiting for an answer to a claim. One of a set waits for other hosts.
 func (m *Metrics) answered(t *task.Task) {
-	if m != nil && t.Stage == task.Claiming && !t.Since.IsZero() {
+	if m != nil && t.Stage == task.Claiming && !t.Since.IsZero() && t.Hold == 0 {
 		m.answers.Observe(telemetry.Since(t.Since))
 	}
 }

@@ -58,6 +58,7 @@ func remember(t task.Task) journal.Entry {
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace,
 		Group:   t.Group,
+		Hold:    t.Hold,
 		Stage:   stages().toJournal(t.Stage),
 		Version: t.Version, Reboots: t.Reboots,
 	}
@@ -81,7 +82,7 @@ func recall(e journal.Entry) task.Task {
 		Place: compute.Place{
 			Devices: e.Devices,
 			Nodes:   e.Nodes,
-		}, Trace: e.Trace, Group: e.Group, Stage: stages().toTask(e.Stage),
+		}, Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {

@@ -24,6 +24,7 @@ type Entry struct {
 	Nodes     []int                `json:"nodes,omitempty"`   // NUMA nodes that it is on; empty: any
 	Trace     compute.Trace        `json:"trace,omitempty"`
 	Group     compute.GroupName    `json:"group,omitempty"` // it is a member of
+	Hold      time.Duration        `json:"hold,omitempty"`  // how long its claim may have to wait for an answer
 	Stage     Stage                `json:"stage"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`

@@ -19,7 +19,7 @@ import (
 //
 // A line of a story is one event; what it led to is indented below it.
 //
-//	take [pinned] [attempt=1] [claim=c1] [fence=0]   work was taken
+//	take [pinned] [hold=5m] [attempt=1] [claim=c1] [fence=0]   work was taken
 //	prepared | prepare-failed [class]      launched | launch-failed [class]
 //	destroyed | destroy-failed             power-done [power] [failed]
 //	grant|deny|delete|confirm [attempt=1] [claim=c1]
@@ -86,6 +86,11 @@ func (w words) fence(otherwise compute.FenceEpoch) compute.FenceEpoch {
 	}
 	return compute.FenceEpoch(n)
 }
+
+func (w words) hold() time.Duration {
+	d, _ := time.ParseDuration(w.args["hold"])
+	return d
+}
 func (w words) is(word string) bool { return len(w.plain) > 0 && w.plain[0] == word }
 func (w words) failure() Failure {
 	f := Failure{Class: compute.FailureHost, Message: "no luck"}
@@ -110,7 +115,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 		s.task = New(
 			compute.Build{
 				Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(),
-				Resources: compute.Resources{compute.VCPU: 1},
+				Resources: compute.Resources{compute.VCPU: 1}, Hold: w.hold(),
 			},
 			compute.Place{}, w.claim(), w.fence(0), w.is("pinned"),
 		)

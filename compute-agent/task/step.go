@@ -3,6 +3,7 @@
 package task
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -130,6 +131,9 @@ func (s *step) claim() {
 	s.Asked = s.now
 	r := s.report(compute.ReportClaim)
 	r.Report.Fence = s.Fence
+	if s.Hold > 0 && s.Broken != nil { // it is not granted together with what can run
+		r.Report.Class, r.Report.Message = s.Broken.Class, cmp.Or(s.Broken.Message, "it could not be prepared")
+	}
 	s.do(r)
 }
 
@@ -315,7 +319,7 @@ func (s *step) tick() {
 		s.do(Renew{})
 	}
 	switch {
-	case s.Stage == Claiming && !s.now.Before(s.Since.Add(s.rules.GiveBack)):
+	case s.Stage == Claiming && !s.now.Before(s.rules.giveBack(s.Task)):
 		s.release()
 		s.end(EndReturned, nil)
 	case s.Stage == Claiming && !s.now.Before(s.rules.askAgain(s.Task)):

@@ -26,6 +26,7 @@ type Task struct {
 	compute.Place
 	Trace   compute.Trace
 	Group   compute.GroupName // it is a member of; empty: none
+	Hold    time.Duration     // how long its claim may have to wait for an answer; 0: it is of no set
 	Stage   Stage
 	Broken  *Failure            // Preparing failed; a grant is answered with it
 	End     *End                // Ending only
@@ -163,7 +164,7 @@ func DefaultRules() Rules {
 func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
 	t := Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
-		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned,
+		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned, Hold: b.Hold,
 	}
 	if b.Group != nil {
 		t.Group = b.Group.Name
@@ -196,7 +197,7 @@ func (r Rules) Due(t Task) time.Time {
 	switch {
 	case t.Stage == Claiming:
 		at(r.askAgain(t))
-		at(t.Since.Add(r.GiveBack))
+		at(r.giveBack(t))
 	case t.Stage == Ending && t.Busy == Idle && !t.Destroyed:
 		at(t.RetryAt)
 	}
@@ -204,8 +205,18 @@ func (r Rules) Due(t Task) time.Time {
 }
 
 // askAgain is when a claim without an answer is repeated: 5, 10, 20 and 40 s after the first, so
-// that a slow conductor is not flooded.
-func (r Rules) askAgain(t Task) time.Time { return t.Asked.Add(max(r.Claim, t.Asked.Sub(t.Since))) }
+// that a slow conductor is not flooded. One of a set is repeated every 10 s: a conductor that keeps it
+// takes a host that does not repeat it for dead.
+func (r Rules) askAgain(t Task) time.Time {
+	pause := max(r.Claim, t.Asked.Sub(t.Since))
+	if t.Hold > 0 {
+		pause = min(pause, 2*r.Claim)
+	}
+	return t.Asked.Add(pause)
+}
+
+// giveBack is when a claim without an answer is given back.
+func (r Rules) giveBack(t Task) time.Time { return t.Since.Add(max(r.GiveBack, t.Hold)) }
 
 func (r Rules) retry(tries int) time.Duration {
 	pause := r.Retry

@@ -30,17 +30,20 @@ func (s *step) claim(e *entry, r compute.Report) {
 	case e.inst.Waits():
 		s.keepClaim(e, r)
 	case e.inst.State == compute.StateQueued:
-		s.grant(e, r, e.inst.Set)
+		s.grant(e, r, e.inst.Boot.Set())
 	default:
 		s.regrant(e)
 	}
 }
 
 // grant gives an instance to the host that claims it; of is the set that it is of, as it is from now on.
-func (s *step) grant(e *entry, r compute.Report, of *compute.Set) {
+func (s *step) grant(e *entry, r compute.Report, of compute.Set) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
-		inst.Journal, inst.StartingAt, inst.PublishAt, inst.Set = r.Journal, s.at(), time.Time{}, of
+		inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
+		if of != inst.Boot.Set() {
+			inst.Boot.InSet(of)
+		}
 	})
 	s.noteVoice(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
 }
@@ -76,9 +79,9 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 		return why
 	}
 	switch {
-	case e.kept != nil && e.kept.Host == r.Host && e.kept.Claim == r.Claim:
+	case e.kept() != nil && e.kept().Host == r.Host && e.kept().Claim == r.Claim:
 		return nil // it was looked at when it came first
-	case e.kept != nil:
+	case e.kept() != nil:
 		return attemptOver(r, "another host has claimed it, and waits for the rest of its set")
 	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
 		return attemptOver(r, "this claim was denied by the rule of its group")

@@ -195,8 +195,8 @@ func (e *entry) host() compute.HostID {
 	switch {
 	case e.inst.State.OnHost():
 		return e.inst.Host
-	case e.kept != nil:
-		return e.kept.Host
+	case e.kept() != nil:
+		return e.kept().Host
 	}
 	return ""
 }

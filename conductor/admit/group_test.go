@@ -78,7 +78,7 @@ func (c *checked) verifyGroup(st *step, g *group) {
 			there.add(g.domain(e), 1)
 		}
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
-		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.kept == nil {
+		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.kept() == nil {
 			out.add(g.slot(e), 1)
 		}
 		if (e.in.heldAs != "") != (waits && e.pub.state == heldByGroup) {

@@ -26,6 +26,7 @@ type publication struct {
 	offset      int64           // known only
 	republished int             // how often this attempt was published again
 	index       int             // in queue.known
+	kept        *keptClaim      // claimed only
 }
 
 type progress uint8

@@ -219,8 +219,8 @@ func describe(inst *compute.Instance) string {
 			text += " failed: " + a.Failed
 		}
 	}
-	if inst.Set != nil {
-		text += fmt.Sprintf(" of set %s", short(inst.Set.ID))
+	if id := inst.Boot.Set().ID; id != "" {
+		text += fmt.Sprintf(" of set %s", short(id))
 	}
 	if inst.Confirm {
 		text += " to be confirmed"

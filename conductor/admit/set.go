@@ -36,7 +36,7 @@ func (s *step) bootSet(r compute.Request) {
 				s.rejectOwner(b)
 				return
 			}
-			if e.inst.Set != nil && e.inst.Set.ID == r.Instance {
+			if e.inst.Boot.Set().ID == r.Instance {
 				return // a repeat
 			}
 			there = e
@@ -68,7 +68,7 @@ func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 	all := compute.Resources{compute.Instances: int64(len(boots)) - 1} // quota counts one more
 	for _, b := range boots {
 		inst := &compute.Instance{
-			ID: b.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace, Set: b.InSet,
+			ID: b.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace,
 		}
 		if reason := s.admit(inst, *b.Boot); reason != nil && why == nil {
 			why, of = reason, inst.ID
@@ -107,35 +107,53 @@ type keptClaim struct {
 	heard time.Time // when it was last repeated
 }
 
+// kept is the claim of an instance whose set waits; nil: it was not claimed.
+func (e *entry) kept() *keptClaim {
+	if e.pub == nil {
+		return nil
+	}
+	return e.pub.kept
+}
+
+// setOf is the set of an instance; nil: it is of none, or has ended.
+func (s *State) setOf(inst *compute.Instance) *set {
+	if inst == nil || inst.State.Ended() {
+		return nil
+	}
+	return s.sets[inst.Boot.Set().ID]
+}
+
 // joinSet makes the set of an entry's instance know it as it is now. It is called with each new version.
-func (s *State) joinSet(e *entry, now time.Time) {
-	inst := e.inst
-	if e.set != nil && (inst == nil || inst.State.Ended()) {
-		if delete(e.set.members, e); len(e.set.members) == 0 {
-			s.schedule(&e.set.timer, time.Time{})
-			delete(s.sets, e.set.id)
+func (s *State) joinSet(e *entry, old *compute.Instance, now time.Time) {
+	if e.inst == nil || e.inst.State.Ended() {
+		if x := s.setOf(old); x != nil {
+			if delete(x.members, e); len(x.members) == 0 {
+				s.schedule(&x.timer, time.Time{})
+				delete(s.sets, x.id)
+			}
 		}
-		e.set = nil
 		return
 	}
-	if inst == nil || inst.Set == nil || inst.State.Ended() || e.set != nil {
+	id := e.inst.Boot.Set().ID
+	if id == "" {
 		return
 	}
-	x := s.sets[inst.Set.ID]
+	x := s.sets[id]
 	if x == nil {
-		x = &set{id: inst.Set.ID, members: map[*entry]bool{}, since: now, heard: now}
+		x = &set{id: id, members: map[*entry]bool{}, since: now, heard: now}
 		x.timer = s.newTimer(x)
 		s.sets[x.id] = x
 	}
-	e.set = x
-	x.members[e] = true
-	s.scheduleSet(x)
+	if !x.members[e] {
+		x.members[e] = true
+		s.scheduleSet(x)
+	}
 }
 
 // waits says whether the set has not been granted yet.
 func (x *set) waits() bool {
 	for e := range x.members {
-		return !e.inst.Set.Granted
+		return !e.inst.Boot.Set().Granted
 	}
 	return false
 }
@@ -186,7 +204,7 @@ func (x *set) fire(s *step, _ time.Time) {
 
 func (x *set) size() uint32 {
 	for e := range x.members {
-		return e.inst.Set.Size
+		return e.inst.Boot.Set().Size
 	}
 	return 0
 }
@@ -219,24 +237,24 @@ func (s *step) setPause(x *set) time.Duration {
 
 // keepClaim keeps a claim of one of a set until the rest have one too.
 func (s *step) keepClaim(e *entry, r compute.Report) {
-	x := e.set
+	x := s.setOf(e.inst)
 	switch {
-	case e.kept != nil:
-		e.kept.heard = s.now // it is a repeat
+	case e.kept() != nil:
+		e.pub.kept.heard = s.now // it is a repeat
 		return
 	case r.Message != "":
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = attemptOver(r, "it could not be prepared")
 		s.emit(Tell{Host: r.Host, Command: deny})
 		s.failedAttempt(e, failure(r, s.at()))
-		if e.set == x {
+		if !e.inst.State.Ended() {
 			x.heard = latest(x.heard, e.inst.PublishAt) // the others wait for it
 			s.scheduleSet(x)
 		}
 		return
 	}
 	s.unpublish(e)
-	e.kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	e.pub.kept, e.pub.state = &keptClaim{r, s.now}, claimed
 	x.claimed++
 	x.heard = latest(x.heard, s.now)
 	s.regroup(e)
@@ -249,41 +267,41 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 }
 
 // dropKept forgets the claim of an instance whose set waits.
-func (s *State) dropKept(e *entry) {
-	if e.kept != nil {
-		e.kept = nil
-		e.set.claimed--
+func (s *State) dropKept(e *entry, inst *compute.Instance) {
+	if e.kept() != nil {
+		e.pub.kept = nil
+		s.setOf(inst).claimed--
 	}
 }
 
 // loseKept offers an instance again whose claim is kept no longer.
 func (s *step) loseKept(e *entry) {
-	s.dropKept(e)
+	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished
 	s.emitEffects(e)
-	s.scheduleSet(e.set)
+	s.scheduleSet(s.setOf(e.inst))
 }
 
 // grantSet grants all of a set, in one step, unless one of the hosts may not have its part any more.
 func (s *step) grantSet(x *set) {
 	for _, e := range sorted(x.members) {
-		r := e.kept.Report
+		r := e.kept().Report
 		if why := s.hostRefused(e, r); why != nil {
 			deny := s.answer(compute.CommandDeny, r)
 			deny.Reason = why
 			s.emit(Tell{Host: r.Host, Command: deny})
 			s.loseKept(e)
-		} else if s.now.Sub(e.kept.heard) >= s.opts.SilentAfter {
+		} else if s.now.Sub(e.kept().heard) >= s.opts.SilentAfter {
 			s.loseKept(e)
 		}
 	}
 	if x.claimed < len(x.members) {
 		return
 	}
-	granted := &compute.Set{ID: x.id, Size: x.size(), Granted: true}
+	granted := compute.Set{ID: x.id, Size: x.size(), Granted: true}
 	for _, e := range sorted(x.members) {
-		s.grant(e, e.kept.Report, granted)
+		s.grant(e, e.kept().Report, granted)
 	}
 	s.scheduleSet(x)
 }
@@ -296,7 +314,7 @@ func (s *step) hostLosesKept(id compute.HostID) {
 			continue
 		}
 		for _, e := range sorted(x.members) {
-			if e.kept != nil && e.kept.Host == id && s.hostRefused(e, e.kept.Report) != nil {
+			if e.kept() != nil && e.kept().Host == id && s.hostRefused(e, e.kept().Report) != nil {
 				s.loseKept(e)
 			}
 		}
@@ -316,12 +334,13 @@ func (s *step) denyKept(e *entry, was *keptClaim, of *set) {
 }
 
 // waitsForSet is why one of a set waits of which others have a host; nil: that is not why.
-func (e *entry) waitsForSet() *compute.Reason {
-	if !e.inst.Waits() || e.set.claimed == 0 {
+func (s *State) waitsForSet(inst *compute.Instance) *compute.Reason {
+	x := s.setOf(inst)
+	if x == nil || !inst.Waits() || x.claimed == 0 {
 		return nil
 	}
 	return &compute.Reason{
-		Code: compute.SetWaits, Detail: fmt.Sprintf("set %s: %d of %d instances have a host", e.set.id, e.set.claimed, e.set.size()),
+		Code: compute.SetWaits, Detail: fmt.Sprintf("set %s: %d of %d instances have a host", x.id, x.claimed, x.size()),
 	}
 }
 
@@ -330,7 +349,7 @@ func (e *entry) waitsForSet() *compute.Reason {
 func (s *step) memberEnded(x *set, e *entry) {
 	inst := e.inst
 	failed := inst.State == compute.StateError && (inst.ActiveAt.IsZero() || !x.settled())
-	if x.ending || inst.Set.Granted && !failed {
+	if x.ending || inst.Boot.Set().Granted && !failed {
 		return
 	}
 	why := "it was deleted"

@@ -17,22 +17,19 @@ func (c *checked) verifySets() {
 	c.t.Helper()
 	members, claims := map[compute.InstanceID]map[*entry]bool{}, map[compute.InstanceID]int{}
 	for _, e := range c.instances {
-		if e.kept != nil {
+		if e.kept() != nil {
 			if !e.inst.Waits() || e.pub.state != claimed {
 				c.t.Fatalf("%s keeps a claim, and is %s in state %d", e.inst.ID, e.inst.State, e.pub.state)
 			}
-			claims[e.inst.Set.ID]++
+			claims[e.inst.Boot.Set().ID]++
 		}
-		if e.inst.Set == nil || e.inst.State.Ended() {
-			if e.set != nil {
-				c.t.Fatalf("%s is still of set %s", e.inst.ID, e.set.id)
-			}
+		if e.inst.Boot.Set().ID == "" || e.inst.State.Ended() {
 			continue
 		}
-		if members[e.inst.Set.ID] == nil {
-			members[e.inst.Set.ID] = map[*entry]bool{}
+		if members[e.inst.Boot.Set().ID] == nil {
+			members[e.inst.Boot.Set().ID] = map[*entry]bool{}
 		}
-		members[e.inst.Set.ID][e] = true
+		members[e.inst.Boot.Set().ID][e] = true
 	}
 	if len(c.sets) != len(members) {
 		c.t.Fatalf("%d sets are known, there are %d", len(c.sets), len(members))
@@ -44,7 +41,7 @@ func (c *checked) verifySets() {
 		}
 		waiting := 0
 		for e := range x.members {
-			if !e.inst.Set.Granted {
+			if !e.inst.Boot.Set().Granted {
 				waiting++
 			}
 		}

@@ -57,10 +57,8 @@ type entry struct {
 	timer
 	endingIndex int      // in endings
 	in          *inGroup // nil: it is a member of no group
-	set         *set     // nil: it is of none, or has ended
 	// Begun anew with every load:
 	pub          *publication // queued; nil in any other state
-	kept         *keptClaim   // of one whose set waits; nil: it was not claimed
 	toldAt       time.Time    // when its host was last told what it should do
 	confirmAsked bool         // its host came back from silence and was asked to confirm
 	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
@@ -158,7 +156,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		s.removeEnded(e)
 	}
 	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
-		s.dropKept(e)
+		s.dropKept(e, old)
 		s.unpublish(e)
 		e.pub = nil
 		e.confirmAsked = false // it was about what is over
@@ -182,7 +180,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		}
 	}
 	s.regroup(e)
-	s.joinSet(e, now)
+	s.joinSet(e, old, now)
 	if old == nil {
 		return
 	}

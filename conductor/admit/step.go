@@ -95,10 +95,10 @@ func (s *step) record(e *entry, next *compute.Instance) {
 	}
 	s.out.Was = append(s.out.Was, was)
 	s.shared.Instance(next)
-	set, kept := e.set, e.kept
+	set, kept := s.setOf(e.inst), e.kept()
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
-	if kept != nil && e.kept == nil && !isHolder(next, kept.Report) {
+	if kept != nil && e.kept() == nil && !isHolder(next, kept.Report) {
 		s.denyKept(e, kept, set)
 	}
 	if set != nil && next.State.Ended() {
@@ -111,7 +111,7 @@ func (s *step) record(e *entry, next *compute.Instance) {
 func (s *step) emitEffects(e *entry) {
 	for _, effect := range Effects(e.inst, s.at()) {
 		if e.inst.State == compute.StateQueued {
-			if e.kept != nil {
+			if e.kept() != nil {
 				continue // a host has it prepared
 			}
 			if s.setOut(e, false); !s.mayGo(e) {

@@ -79,7 +79,7 @@ func (s *State) next(e *entry) time.Time {
 // noCapacity is when a request that does not want to wait has waited enough;
 // zero if it wants to.
 func (s *State) noCapacity(e *entry) time.Time {
-	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept != nil {
+	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
 	return e.inst.UnclaimedSince().Add(s.opts.NoCapacityAfter)
@@ -140,7 +140,7 @@ func (s *step) repeatUnanswered(e *entry) {
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	inst := e.inst
 	why := s.view.capacity(inst.Queue)
-	switch held, set := e.waitsForGroup(), e.waitsForSet(); {
+	switch held, set := e.waitsForGroup(), s.waitsForSet(inst); {
 	case held != nil:
 		why = held
 	case set != nil:

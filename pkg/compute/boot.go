@@ -148,8 +148,8 @@ func (b Boot) Check() error {
 			return err
 		}
 	}
-	if b.Rules != nil {
-		if err := b.Rules.Group.Check(); err != nil {
+	if g := b.Group(); g != "" {
+		if err := g.Check(); err != nil {
 			return err
 		}
 	}

@@ -124,6 +124,7 @@ func (g Group) Rule() string {
 // pointer, as most have none and an instance has no room for more than that (TestMillion of package conductor).
 type PlacementRules struct {
 	Group GroupName // the group that it is a member of; empty: none
+	Set   Set       // that it is of; a request for one boot has none
 }
 
 // Group is the group that the boot is for; empty: none.

@@ -47,7 +47,6 @@ type Instance struct {
 	ChangedAt  time.Time // when this version was written; another name or other metadata leave it as it was
 
 	Trace Trace // of the boot request
-	Set   *Set  // nil: it is of none
 }
 
 // State is where an instance is in its life.

@@ -12,7 +12,6 @@ type Request struct {
 	Op       RequestOp
 	Boot     *Boot     // OpBoot only
 	Set      []SetBoot // OpBootSet only
-	InSet    *Set      // OpBoot, of one that Boots has taken out of a set: which; never in a record
 	Change   *Change   // OpChange only
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest

@@ -11,9 +11,10 @@ import (
 // MaxSet is how many instances one set may have: their boots are one record, and so are their grants one batch.
 const MaxSet = 100
 
-// Set is what a record says of the set that its instance is of: instances that start all or not at all.
+// Set is what a record says of the set that its instance is of: instances that start all or not at all. The zero value is
+// none.
 type Set struct {
-	ID      InstanceID // the instance of its first boot
+	ID      InstanceID // the instance of its first boot; empty: it is of no set
 	Size    uint32     // how many instances it has
 	Granted bool       // every one of them has been granted a host: it starts
 }
@@ -24,8 +25,22 @@ type SetBoot struct {
 	Boot     Boot
 }
 
+// Set is the set that the boot is of.
+func (b *Boot) Set() Set {
+	if b.Rules == nil {
+		return Set{}
+	}
+	return b.Rules.Set
+}
+
+// InSet makes the boot one of a set.
+func (b *Boot) InSet(s Set) { b.Rules = &PlacementRules{Group: b.Group(), Set: s} }
+
 // Waits says whether an instance waits for all of its set to have a host.
-func (i *Instance) Waits() bool { return i.Set != nil && !i.Set.Granted && i.State == StateQueued }
+func (i *Instance) Waits() bool {
+	s := i.Boot.Set()
+	return s.ID != "" && !s.Granted && i.State == StateQueued
+}
 
 // Boots are the boots that a request asks for, each as a request of its own: one of OpBoot, or each of OpBootSet. There is
 // none in a request for anything else.
@@ -34,12 +49,12 @@ func (r Request) Boots() []Request {
 	case OpBoot:
 		return []Request{r}
 	case OpBootSet:
-		of := &Set{ID: r.Instance, Size: uint32(len(r.Set))}
+		of := Set{ID: r.Instance, Size: uint32(len(r.Set))}
 		each := make([]Request, 0, len(r.Set))
 		for i := range r.Set {
-			one := r
-			one.Op, one.Set, one.Instance, one.Boot = OpBoot, nil, r.Set[i].Instance, &r.Set[i].Boot
-			one.InSet = of
+			one, boot := r, r.Set[i].Boot
+			boot.InSet(of)
+			one.Op, one.Set, one.Instance, one.Boot = OpBoot, nil, r.Set[i].Instance, &boot
 			each = append(each, one)
 		}
 		return each

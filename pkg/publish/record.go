@@ -79,6 +79,9 @@ func check(q compute.Request) error {
 	if q.Op != compute.OpBoot && q.Boot != nil {
 		return compute.Invalid("boot", q.Op.String(), "leave it out: only a boot carries what to boot")
 	}
+	if q.Op != compute.OpBootSet && q.Set != nil {
+		return compute.Invalid("set", q.Op.String(), "leave it out: only a boot-set carries several boots")
+	}
 	if q.Op != compute.OpChange && q.Change != nil {
 		return compute.Invalid("change", q.Op.String(), "leave it out: only a change says what is to change")
 	}
@@ -97,6 +100,14 @@ func check(q compute.Request) error {
 
 // checkText refuses text that protobuf and JSON cannot carry as it is.
 func checkText(q compute.Request) error {
+	if q.Op == compute.OpBootSet {
+		for _, b := range q.Boots() {
+			if err := checkText(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	texts := map[string]string{"command": string(q.Command)}
 	var metadata map[string]string
 	if q.Boot != nil {

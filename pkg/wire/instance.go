@@ -49,23 +49,20 @@ func EncodeInstance(i compute.Instance) Record {
 		ActiveAt:   stamp(i.ActiveAt),
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
-		Set:        setTo(i.Set),
-	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "").withSet(i.Set != nil)
+		Set:        setTo(i.Boot.Set()),
+	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "").withSet(i.Boot.Set().ID != "")
 }
 
-func setTo(s *compute.Set) *pb.InstanceSet {
-	if s == nil {
+func setTo(s compute.Set) *pb.InstanceSet {
+	if s.ID == "" {
 		return nil
 	}
 	return &pb.InstanceSet{Id: text(s.ID), Size: s.Size, Granted: s.Granted}
 }
 
-func setFrom(r *reader, m *pb.InstanceSet) *compute.Set {
-	if m == nil {
-		return nil
-	}
+func setFrom(r *reader, m *pb.InstanceSet) compute.Set {
 	r.needsSchema("set", schemaSets)
-	s := &compute.Set{ID: compute.InstanceID(m.GetId()), Size: m.GetSize(), Granted: m.GetGranted()}
+	s := compute.Set{ID: compute.InstanceID(m.GetId()), Size: m.GetSize(), Granted: m.GetGranted()}
 	r.check(s.ID.Check())
 	if s.Size < 2 || s.Size > compute.MaxSet {
 		r.refuse(compute.Invalid("set.size", fmt.Sprint(s.Size), fmt.Sprintf("give 2 to %d", compute.MaxSet)))
@@ -117,7 +114,9 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		ChangedAt:  r.time("changed_at", m.GetChangedAt()),
 
 		Trace: r.trace(),
-		Set:   setFrom(r, m.GetSet()),
+	}
+	if m.GetSet() != nil {
+		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
