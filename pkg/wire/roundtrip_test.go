@@ -60,6 +60,7 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[*compute.BuildGroup](): rapid.SampledFrom([]*compute.BuildGroup{
 			nil, {Name: "web", Most: 1}, {Name: "web", Most: 2, Until: at(3), Full: []compute.HostID{"h1", "h2"}},
 		}).AsAny(),
+		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{nil, {Group: "web"}}).AsAny(),
 		typeOf[compute.InstanceID](): rapid.Map(
 			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 			as[compute.InstanceID],
@@ -101,10 +102,13 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, reports(), EncodeReport, DecodeReport)
 	roundTrip(t, rapid.Map(generate[compute.Instance](), func(i compute.Instance) compute.Instance {
 		i.Queue = compute.QueueName(cut(string(i.Queue), maxQueueName))
+		if i.Attempt%2 == 0 {
+			i.Boot.InSet(compute.Set{ID: i.ID, Size: 2 + uint32(i.Attempt)%(compute.MaxSet-1), Granted: i.Attempt%4 == 0})
+		}
 		return i
 	}), EncodeInstance, DecodeInstance)
 	roundTrip(t, generate[compute.Rejected](), EncodeRejected, DecodeRejected)
-	roundTrip(t, generate[compute.Build](), EncodeBuild, DecodeBuild)
+	roundTrip(t, rapid.Map(generate[compute.Build](), held), EncodeBuild, DecodeBuild)
 	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
 	roundTrip(t, rapid.Map(generate[compute.Beacon](), func(b compute.Beacon) compute.Beacon {
 		b.Mistrusts = b.Mistrusts[:min(len(b.Mistrusts), compute.MaxMistrusts)]
@@ -167,6 +171,12 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// held has a build hold room for as long as one may.
+func held(b compute.Build) compute.Build {
+	b.Hold = (b.Hold & (1<<62 - 1)) % mostHold
+	return b
+}
+
 // tokens have a role, and a project where it wants one.
 func tokens() *rapid.Generator[compute.Token] {
 	return rapid.Map(generate[compute.Token](), func(token compute.Token) compute.Token {
@@ -184,30 +194,19 @@ func requests() *rapid.Generator[compute.Request] {
 	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
 		q := all.Draw(t, "all")
-		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpChange)).Draw(t, "op"))
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpBootSet)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
-			boot := generate[compute.Boot]().Draw(t, "boot")
-			boot.Attempts %= compute.MaxAttempts + 1
-			boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
-			boot.Name = cut(boot.Name, compute.MaxNameLength)
-			boot.Image = cut(boot.Image, compute.MaxNameLength)
-			boot.Host, boot.Avoid = "", boot.Avoid[:min(len(boot.Avoid), compute.MaxAvoid)]
-			if len(boot.With) > compute.MaxChoices {
-				boot.With = nil
-			}
-			for i := range boot.SSHKeys {
-				boot.SSHKeys[i] = sampleKey
-			}
-			boot.SSHKeys = boot.SSHKeys[:min(len(boot.SSHKeys), compute.MaxSSHKeys)]
-			if len(boot.Metadata) > compute.MaxMetadata {
-				boot.Metadata = nil
-			}
-			if len(boot.Sealed) > 0 {
-				boot.UserData = ""
-			}
+			boot := boots().Draw(t, "boot")
 			q.Boot = &boot
 		} else {
 			q.Boot = nil
+		}
+		if q.Set = nil; q.Op == compute.OpBootSet {
+			for i := range rapid.IntRange(2, 4).Draw(t, "set") {
+				id := compute.InstanceID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
+				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots().Draw(t, "boot of a set")})
+			}
+			q.Instance = q.Set[0].Instance
 		}
 		if q.Change = nil; q.Op == compute.OpChange {
 			q.Change = changes().Draw(t, "change")
@@ -223,6 +222,31 @@ func requests() *rapid.Generator[compute.Request] {
 		q.Hard = q.Hard && (q.Op == compute.OpStop || q.Op == compute.OpReboot)
 		q.Command = compute.CommandID(cut(string(q.Command), MaxID))
 		return q
+	})
+}
+
+// boots pass Check.
+func boots() *rapid.Generator[compute.Boot] {
+	return rapid.Map(generate[compute.Boot](), func(boot compute.Boot) compute.Boot {
+		boot.Attempts %= compute.MaxAttempts + 1
+		boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
+		boot.Name = cut(boot.Name, compute.MaxNameLength)
+		boot.Image = cut(boot.Image, compute.MaxNameLength)
+		boot.Host, boot.Avoid = "", boot.Avoid[:min(len(boot.Avoid), compute.MaxAvoid)]
+		if len(boot.With) > compute.MaxChoices {
+			boot.With = nil
+		}
+		for i := range boot.SSHKeys {
+			boot.SSHKeys[i] = sampleKey
+		}
+		boot.SSHKeys = boot.SSHKeys[:min(len(boot.SSHKeys), compute.MaxSSHKeys)]
+		if len(boot.Metadata) > compute.MaxMetadata {
+			boot.Metadata = nil
+		}
+		if len(boot.Sealed) > 0 {
+			boot.UserData = ""
+		}
+		return boot
 	})
 }
 
@@ -266,6 +290,7 @@ func commands() *rapid.Generator[compute.Command] {
 			c.Build = &compute.Build{}
 		}
 		if c.Build != nil {
+			*c.Build = held(*c.Build)
 			c.Build.Instance, c.Build.Project = c.Instance, c.Project
 		}
 		if c.Op == compute.CommandPower && c.Power == nil {

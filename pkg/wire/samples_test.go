@@ -4,6 +4,7 @@ package wire
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -279,7 +280,7 @@ func samples() []sample {
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
 	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
-	return append(append(list, labelSamples()...), groupSamples()...)
+	return slices.Concat(list, labelSamples(), groupSamples(), setSamples())
 }
 
 // labelSamples are of what came with labels.
@@ -331,6 +332,24 @@ func groupSamples() []sample {
 			"catalog-group", EncodeGroup(apart), CatalogEntry{Project: "web-shop", GroupName: "web", Group: &apart},
 			of(DecodeCatalog),
 		},
+	}
+}
+
+// setSamples are of instances that start all or not at all.
+func setSamples() []sample {
+	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
+	boot := *request.Boot
+	request.Op, request.Boot = compute.OpBootSet, nil
+	request.Set = []compute.SetBoot{
+		{Instance: request.Instance, Boot: boot},
+		{Instance: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4b", Boot: compute.Boot{Flavor: "m1.large"}},
+	}
+	inst.Boot.InSet(compute.Set{ID: request.Instance, Size: 2, Granted: true})
+	build.Hold = compute.SetHold
+	return []sample{
+		{"request-boot-set", EncodeRequest(request), request, of(DecodeRequest)},
+		{"instance-set", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"build-set", EncodeBuild(build), build, of(DecodeBuild)},
 	}
 }
 
