@@ -132,6 +132,9 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		target += "?follow=false&project=" + string(project)
 	case listRejected:
 		target += "?project=" + string(project)
+	case "boot-set":
+		one := fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
+		body = `{"boots": [` + one + "," + one + "]}"
 	case "boot", "ask-placements":
 		body = fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
 	case "set-quota":

@@ -150,6 +150,8 @@ func valid(op *operation) string {
 		return `{"policy":"affinity"}`
 	case "boot":
 		return `{"flavor":"m1.small"}`
+	case "boot-set":
+		return `{"boots":[{"flavor":"m1.small"},{"flavor":"m1.small"}]}`
 	}
 	return ""
 }

@@ -138,11 +138,7 @@ func (s *Server) readBack(
 ) (*acceptedOutput, error) {
 	at := instanceKey{req.Project, req.Instance}
 	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
-		return nil, &compute.Error{
-			Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
-			Message: "the request was kept, but it is not known whether another one under the same id came before it",
-			Remedy:  "ask for instance " + string(at.id) + ", or repeat the request with this id", Cause: err,
-		}
+		return nil, errUnsettled(at.id, err)
 	}
 	s.views.instances.accept([]asked{was}, nil) // it was read: nothing, unless the conductor will refuse it
 	k, ok := s.views.instances.get(at)
@@ -161,6 +157,15 @@ func (s *Server) readBack(
 		return s.acceptedAnswer(ctx, entry{request: was.Request}), nil
 	}
 	return s.answerRepeat(ctx, k, req, in)
+}
+
+// errUnsettled is of a request that was written, and of which it could not be found out whether it is the one that counts.
+func errUnsettled(id compute.InstanceID, cause error) error {
+	return &compute.Error{
+		Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(id),
+		Message: "the request was kept, but it is not known whether another one under the same id came before it",
+		Remedy:  "ask for instance " + string(id) + ", or repeat the request with this id", Cause: cause,
+	}
 }
 
 // sealBoot is a request as it is written: its user data is sealed, where this node has a key.
@@ -228,7 +233,7 @@ func differences(a, b compute.Boot) []string {
 		{"user_data", a.UserData == b.UserData && a.Sealed == b.Sealed}, {"attempts", a.Attempts == b.Attempts},
 		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
 		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},
-		{"group", a.Group() == b.Group()},
+		{"group", a.Group() == b.Group()}, {"set", a.Set().Same(b.Set())},
 	} {
 		if !f.same {
 			out = append(out, f.name)

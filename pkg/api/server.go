@@ -99,6 +99,7 @@ func (s *Server) routes() http.Handler {
 	s.routeConsole(api)
 	s.routeCatalog(api)
 	s.routeGroups(api)
+	s.routeSets(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
 	s.routeTokens(api)

@@ -75,6 +75,9 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 		r.Code, r.Detail = compute.GroupRule, g.Says()
 	}
 	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
+	if i.Waits() && r.Code == compute.WaitingForCapacity {
+		r.Code, r.Detail = compute.SetWaits, i.Boot.Set().Says()
+	}
 	return r
 }
 

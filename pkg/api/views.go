@@ -183,9 +183,9 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 			s.views.logUnreadable("requests", rec, err)
 			continue
 		}
-		if req.Op == compute.OpBoot {
-			unsigned := rec.Header(wire.HeaderPublisher) == nil
-			boots = append(boots, asked{&req, origin{offset: rec.Offset, unsigned: unsigned}})
+		unsigned := rec.Header(wire.HeaderPublisher) == nil
+		for _, boot := range req.Boots() {
+			boots = append(boots, asked{&boot, origin{offset: rec.Offset, unsigned: unsigned}})
 		}
 	}
 	s.views.instances.accept(boots, read)

@@ -34,6 +34,7 @@ func Operations() map[string]Need {
 		"whoami":  {"", SignedIn, "the caller's own roles"},
 
 		"boot":             {RoleMember, Body, ""},
+		"boot-set":         {RoleMember, Body, ""},
 		"list-instances":   {RoleReader, Project, ""},
 		"show-instance":    {RoleReader, Instance, ""},
 		"explain-instance": {RoleReader, Instance, "counts of hosts; their names are for operators"},

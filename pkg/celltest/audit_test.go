@@ -167,6 +167,7 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 	r.must(err)
 	bodies := map[string]string{
 		"boot":           `{"flavor": "m1.small", "project": "p", "user_data": "aHVudGVyMg==", "metadata": {"password": "hunter2"}}`,
+		"boot-set":       `{"boots": [{"flavor": "m1.small", "project": "p"}, {"flavor": "m1.small", "project": "p", "metadata": {"password": "hunter2"}}]}`,
 		"set-quota":      `{"limits": {"INSTANCES": 3}}`,
 		"create-group":   `{"name": "web", "policy": "affinity"}`,
 		"set-group":      `{"policy": "affinity"}`,

@@ -32,7 +32,7 @@ type bootFlags struct {
 	count                                                             int
 	attempts                                                          uint32
 	deadline, timeout                                                 time.Duration
-	wait, dry                                                         bool
+	wait, dry, atomic                                                 bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -43,7 +43,8 @@ func newBoot(s *settings) *cobra.Command {
 		Long: `Boot machines. Returns once the requests cannot be lost; with --wait, once the
 machines run or have failed.
 
-With --count N the names are NAME-1 to NAME-N. With --dry-run nothing is booted:
+With --count N the names are NAME-1 to NAME-N; with --atomic none of them starts
+unless each has a host, and all end if one fails. With --dry-run nothing is booted:
 it says what would become of them, refuses what a boot is refused for, and exits
 with 4 if the quota keeps some out, with 5 if they would not wait for room and
 there is none, and with 6 if you may not boot them.
@@ -61,6 +62,7 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.name, "name", "", "what people call it")
 	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
 	flags.IntVar(&f.count, "count", 1, "how many")
+	flags.BoolVar(&f.atomic, "atomic", false, "with --count: all of them start, or none")
 	flags.DurationVar(&f.deadline, "deadline", 0, "how long it may wait for a host (default 1h)")
 	flags.Uint32Var(&f.attempts, "attempts", 0, "most tries to build it (default 3)")
 	flags.StringVar(&f.onNoCapacity, "on-no-capacity", "wait", "when no host takes it: wait or fail")
@@ -106,6 +108,8 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	switch {
 	case f.count < 1 || f.count > compute.MaxBoots:
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", compute.MaxBoots))
+	case f.atomic && (f.count < 2 || f.count > compute.MaxSet):
+		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give 2 to %d with --atomic", compute.MaxSet))
 	case f.id != "" && f.key != "":
 		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
 	case len(f.key) > f.maxKey() || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
@@ -201,7 +205,11 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 		w = watchInstances(cmd.Context(), c, ids)
 		defer w.close()
 	}
-	booted, err := bootAll(cmd.Context(), c, b, ids, keys)
+	boot := bootAll
+	if f.atomic {
+		boot = f.bootSet
+	}
+	booted, err := boot(cmd.Context(), c, b, ids, keys)
 	if err == nil && f.wait {
 		booted, err = waitInstances(cmd.Context(), c, w, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
 	}
@@ -308,6 +316,27 @@ func bootAll(
 	return accepted, err
 }
 
+// bootSet asks for all machines in one request, of which all start or none.
+func (f bootFlags) bootSet(
+	ctx context.Context, c *client.Client, b compute.Boot, ids []compute.InstanceID, _ []string,
+) ([]client.Instance, error) {
+	var set []compute.SetBoot
+	for n, id := range ids {
+		one := compute.SetBoot{Instance: id, Boot: b}
+		one.Boot.Name = numbered(b.Name, n+1)
+		set = append(set, one)
+	}
+	ask := func() ([]client.Instance, error) { return c.BootSet(ctx, set) }
+	if f.key != "" {
+		ask = func() ([]client.Instance, error) { return c.BootSetUnder(ctx, f.key, set) }
+	}
+	booted, err := ask()
+	if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil { // it may have been kept; repeated it stays one
+		booted, err = ask()
+	}
+	return booted, withID(err, ids[0], f.key != "")
+}
+
 // withID tells how to find out about a request whose fate is open.
 func withID(err error, id compute.InstanceID, keyed bool) error {
 	var e *compute.Error
@@ -325,6 +354,9 @@ func settled(i client.Instance) bool {
 	return i.State == "active" || i.State == "error" || i.State == "deleted"
 }
 
+// ofSet says whether an instance ended only because another of its set did.
+func ofSet(i client.Instance) bool { return i.Reason == nil || i.Reason.Code == compute.SetFailed }
+
 // firstFailure is the error for the first instance that does not run.
 func firstFailure(all []client.Instance) error {
 	failed, first := 0, client.Instance{}
@@ -332,7 +364,8 @@ func firstFailure(all []client.Instance) error {
 		if i.State == "active" {
 			continue
 		}
-		if failed++; failed == 1 {
+		// what ended a whole set is more to the point than that it did
+		if failed++; failed == 1 || first.Reason != nil && first.Reason.Code == compute.SetFailed && !ofSet(i) {
 			first = i
 		}
 	}

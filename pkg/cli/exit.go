@@ -137,7 +137,7 @@ func kindOfReason(code compute.ReasonCode) compute.Kind {
 	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.NoSuchGroup, compute.QueueClosedReason:
 		return compute.KindNotFound
 	case compute.DeadlineExceeded, compute.NeverFits, compute.NoEligibleHost,
-		compute.WaitingForCapacity, compute.PinnedHostUnavailable, compute.GroupRule:
+		compute.WaitingForCapacity, compute.PinnedHostUnavailable, compute.GroupRule, compute.SetWaits:
 		return compute.KindNoCapacity
 	case compute.Malformed:
 		return compute.KindInvalid

@@ -44,6 +44,7 @@ func TestReasonsHaveKinds(t *testing.T) {
 		compute.GroupRule:             exitNoCapacity, compute.NoSuchFlavor: exitNotFound,
 		compute.NoSuchCapability:  exitNotFound,
 		compute.QueueClosedReason: exitNotFound, compute.Malformed: exitUsage, compute.Cancelled: exitConflict,
+		compute.SetWaits: exitNoCapacity, compute.SetFailed: exitError,
 		compute.AttemptsExhausted: exitError, compute.BuildFailed: exitError, compute.HostLost: exitError,
 	} {
 		failed := client.Instance{Name: "x", State: "error", Reason: &client.Reason{Code: reason, Message: "so"}}

@@ -41,6 +41,37 @@ func (c *Client) BootUnder(ctx context.Context, key string, b compute.Boot) (Ins
 	return out, err
 }
 
+// BootSet asks for several machines of which all start or none; an instance that is left out gets an id. It returns once
+// the request cannot be lost. Where the caller gives all ids it may be repeated safely, and is.
+func (c *Client) BootSet(ctx context.Context, set []compute.SetBoot) ([]Instance, error) {
+	var out rest.Instances
+	ask := c.harmless
+	if slices.ContainsFunc(set, func(b compute.SetBoot) bool { return b.Instance == "" }) {
+		ask = c.call
+	}
+	err := ask(ctx, http.MethodPost, nil, c.setOf(set, true), &out, "sets")
+	return out.Items, err
+}
+
+// BootSetUnder is BootSet under a key of the caller's own, which gives the ids: KeyedID of KEY-1, KEY-2 and so on.
+func (c *Client) BootSetUnder(ctx context.Context, key string, set []compute.SetBoot) ([]Instance, error) {
+	var out rest.Instances
+	err := c.harmless(ctx, http.MethodPost, nil, keyed{c.setOf(set, false), key}, &out, "sets")
+	return out.Items, err
+}
+
+func (c *Client) setOf(set []compute.SetBoot, ids bool) rest.BootSet {
+	body := rest.BootSet{}
+	for _, b := range set {
+		one := rest.FromBoot(c.project, "", b.Boot)
+		if ids {
+			one.ID = b.Instance
+		}
+		body.Boots = append(body.Boots, one)
+	}
+	return body
+}
+
 // keyed is a body about a boot, with its key.
 type keyed struct {
 	body any

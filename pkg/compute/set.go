@@ -19,6 +19,14 @@ type Set struct {
 	Granted bool       // every one of them has been granted a host: it starts
 }
 
+// Same says whether two are one set, whatever became of it.
+func (s Set) Same(other Set) bool { return s.ID == other.ID && s.Size == other.Size }
+
+// Says is what an instance of the set waits for, in words.
+func (s Set) Says() string {
+	return fmt.Sprintf("set %s: none of its %d instances starts before each has a host", s.ID, s.Size)
+}
+
 // SetBoot is one boot of a set.
 type SetBoot struct {
 	Instance InstanceID

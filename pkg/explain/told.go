@@ -280,6 +280,8 @@ func (f Facts) failed() Told {
 		out.Asker = []string{"berth group list shows what there is, berth group create makes one"}
 	case compute.GroupRule:
 		out.Asker = []string{"berth group show says where its members are; delete one, change the rule, or boot it outside of the group"}
+	case compute.SetFailed:
+		out.Asker = []string{"berth explain of the instance that the reason names says what to do; then boot the set again"}
 	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
 		out.Asker = []string{"berth flavor list and berth capability list show what there is"}
 	case compute.AttemptsExhausted, compute.BuildFailed:

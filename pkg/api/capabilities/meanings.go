@@ -97,6 +97,8 @@ func reasons() []rest.Meaning {
 		{compute.NoEligibleHost, "no host can take it now"},
 		{compute.WaitingForCapacity, "it waits in its queue for a host to take it"},
 		{compute.GroupRule, "a rule of its group forbids it"},
+		{compute.SetWaits, "its set has not got a host for each of its instances yet"},
+		{compute.SetFailed, "another instance of its set cannot start, so none does"},
 		{compute.PinnedHostUnavailable, "the one host that it may run on cannot take it"},
 		{compute.BuildFailed, "an attempt to build it failed on a host"},
 		{compute.AttemptsExhausted, "as many attempts failed as the request allows"},

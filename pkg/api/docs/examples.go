@@ -50,6 +50,8 @@ func Examples() []Example {
 		{Operation: "delete-group", Path: "/v1/groups/front?project=web"},
 		{Operation: "boot", Path: "/v1/instances", Body: `{"project": "web", "id": "` + ID + `",` +
 			"\n       " + `"name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
+		{Operation: "boot-set", Path: "/v1/sets?project=web", Body: `{"boots": [{"name": "db-1", "flavor": "m1.small"},` +
+			"\n       " + `{"name": "db-2", "flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
 		{Operation: "show-instance", Path: "/v1/instances/" + ID + "?project=web"},
 		{Operation: "list-instances", Path: "/v1/instances?project=web&state=active"},
 		{Operation: "explain-instance", Path: "/v1/instances/" + ID + "/explain?project=web"},

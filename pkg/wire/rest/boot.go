@@ -32,6 +32,11 @@ type Boot struct {
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
 }
 
+// BootSet asks for several machines of one project, all or none.
+type BootSet struct {
+	Boots []Boot `json:"boots" nullable:"false" minItems:"2" maxItems:"100" doc:"What to boot."`
+}
+
 // InstanceChange is what is to be different of an instance, as a JSON merge patch.
 type InstanceChange struct {
 	Name     *string            `json:"name,omitempty" doc:"The new name; left out, it stays. At most 255 bytes." example:"web-2"`

@@ -43,6 +43,8 @@ type Instance struct {
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false"`
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group that it is a member of."`
 
+	Set *InstanceSet `json:"set,omitempty" doc:"The set that it was booted in, of which all start or none."`
+
 	Host     compute.HostID  `json:"host,omitempty" doc:"Who has it."`
 	Attempt  compute.Attempt `json:"attempt,omitempty" doc:"The current try, from 1."`
 	Failures []Failure       `json:"failures,omitempty" nullable:"false" doc:"How earlier attempts ended."`
@@ -61,6 +63,13 @@ type Instance struct {
 	ActiveAt   time.Time `json:"active_at,omitzero" doc:"When it first ran."`
 	EndedAt    time.Time `json:"ended_at,omitzero" doc:"When it became deleted or error."`
 	ChangedAt  time.Time `json:"changed_at,omitzero" doc:"When its record last changed. A change of the name or the metadata leaves it; version rises with each."`
+}
+
+// InstanceSet is a set of instances that start all or not at all.
+type InstanceSet struct {
+	ID      compute.InstanceID `json:"id" doc:"The instance of its first boot."`
+	Size    uint32             `json:"size" doc:"How many instances it has."`
+	Granted bool               `json:"granted" doc:"Each of them was granted a host at the same moment; until then none starts."`
 }
 
 // Failure is how one attempt ended.
@@ -131,7 +140,7 @@ func FromInstance(i *compute.Instance) Instance {
 	out := FromBoot("", "", i.Boot).instance()
 	out.ID, out.Project, out.Version = i.ID, i.Project, i.Version
 	out.State, out.Reason = State(i.State.String()), FromReason(i.Reason)
-	out.Queue, out.Resources = i.Queue, i.Resources
+	out.Queue, out.Resources, out.Set = i.Queue, i.Resources, fromSet(i.Boot.Set())
 	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
 	out.Power, out.Stopped = FromPower(i.Power), FromReason(i.Stopped)
 	out.Command, out.Answer = FromCommand(i.Command), FromAnswer(i.Answer)
@@ -179,8 +188,15 @@ func FromRequest(r *compute.Request) Instance {
 	out.ID, out.Project = r.Instance, r.Project
 	out.State = State(compute.StateAccepted.String())
 	out.Queue = compute.NameQueue(r.Boot.Flavor, r.Boot.With)
-	out.AcceptedAt = utc(r.At)
+	out.AcceptedAt, out.Set = utc(r.At), fromSet(r.Boot.Set())
 	return out
+}
+
+func fromSet(s compute.Set) *InstanceSet {
+	if s.ID == "" {
+		return nil
+	}
+	return &InstanceSet{ID: s.ID, Size: s.Size, Granted: s.Granted}
 }
 
 // instance is the part of an instance that the request for it says.

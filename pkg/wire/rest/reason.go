@@ -158,6 +158,10 @@ func sentence(r *compute.Reason) string {
 		return fmt.Sprintf("waiting for a host, %d of %d in line", r.Position+1, r.Depth)
 	case compute.GroupRule:
 		return "a group rule forbids it"
+	case compute.SetWaits:
+		return "waiting for the rest of its set"
+	case compute.SetFailed:
+		return "another of its set cannot start"
 	case compute.PinnedHostUnavailable:
 		return fmt.Sprintf("host %s cannot take it", r.Host)
 	case compute.BuildFailed:

@@ -67,6 +67,8 @@ func TestReasonThereAndBack(t *testing.T) {
 		"waiting for a host":                 {Code: compute.WaitingForCapacity},
 		"waiting for a host, 1 of 1 in line": {Code: compute.WaitingForCapacity, Depth: 1, Oldest: at},
 		"a group rule forbids it: spread":    {Code: compute.GroupRule, Detail: "spread"},
+		"waiting for the rest of its set":    {Code: compute.SetWaits},
+		"another of its set cannot start: x": {Code: compute.SetFailed, Detail: "x"},
 		"host h1 cannot take it: it is silent": {
 			Code: compute.PinnedHostUnavailable, Host: "h1", Detail: "it is silent",
 		},

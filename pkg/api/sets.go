@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/audit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func (s *Server) routeSets(api huma.API) {
+	route(s, api, huma.Operation{
+		OperationID: "boot-set", Method: http.MethodPost, Path: "/v1/sets", Tags: []string{"instances"},
+		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBootBody, Summary: "Boot several machines, all or none",
+		Description: "None starts before each of them has a host that has prepared it; quota admits all of them or none. If one " +
+			"fails for good, is deleted, or waits until its deadline before each has run, the others end with the reason " +
+			"SetFailed. Answered once the request cannot be lost; refused, for what any of them is refused for, as one. With an " +
+			"Idempotency-Key K they have the ids that the keys K-1, K-2 and so on stand for, and the request may be repeated as " +
+			"a boot may. The body is at most 512 KiB as it is written to Kafka.",
+	}, s.bootSet)
+}
+
+type setInput struct {
+	Project     compute.Project `query:"project" doc:"Whose instances they are, if the boots do not say."`
+	Key         string          `header:"Idempotency-Key" example:"deploy-42" doc:"1 to 250 printable ASCII characters. Repeated with the same body it answers the instances of the first request; with another body, 409."`
+	Traceparent string          `header:"traceparent" doc:"W3C trace context; it travels with the instances."`
+	Body        rest.BootSet
+
+	keys []string // the header as often as it was given
+}
+
+// Resolve takes the key as it was sent, as of a boot.
+func (in *setInput) Resolve(ctx huma.Context) []error {
+	in.keys = keysIn(ctx)
+	return nil
+}
+
+type setOutput struct{ Body rest.Instances }
+
+// bootSet accepts boots that start all or not at all. It answers once they cannot be lost.
+func (s *Server) bootSet(ctx context.Context, in *setInput) (*setOutput, error) {
+	boots, set, err := s.setRequest(in)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "instance", set.Instance, string(set.Instance))
+	each := set.Boots()
+	for i := range each {
+		if err := s.checkCaller(ctx, "boot-set", boots[i], &each[i]); err != nil {
+			return nil, inBoot(i, err)
+		}
+		set.Set[i].Boot = *each[i].Boot
+	}
+	done, err := s.locks.lock(ctx, instanceKey{set.Project, set.Instance})
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	switch answer, known, err := s.repeatedSet(ctx, boots, each); {
+	case err != nil:
+		return nil, err
+	case known:
+		s.metrics.repeated()
+		return answer, nil
+	}
+	for i, boot := range each {
+		if err := s.checkNew(ctx, instanceKey{boot.Project, boot.Instance}, *boot.Boot); err != nil {
+			return nil, inBoot(i, err)
+		}
+	}
+	written := *set
+	written.Set = nil
+	for i, boot := range each {
+		sealed, err := s.sealBoot(&boot)
+		if err != nil {
+			return nil, inBoot(i, err)
+		}
+		written.Set = append(written.Set, compute.SetBoot{Instance: boot.Instance, Boot: *sealed.Boot})
+	}
+	return s.publishSet(ctx, in, boots, &written)
+}
+
+// setRequest is what the caller wants, checked as far as needs no catalog, and each boot as if it came alone.
+func (s *Server) setRequest(in *setInput) ([]*bootInput, *compute.Request, error) {
+	if n := len(in.Body.Boots); n < 2 || n > compute.MaxSet {
+		return nil, nil, compute.Invalid("boots", fmt.Sprint(n), fmt.Sprintf("give 2 to %d", compute.MaxSet))
+	}
+	var boots []*bootInput
+	var set *compute.Request
+	for i, body := range in.Body.Boots {
+		one := &bootInput{Project: in.Project, Traceparent: in.Traceparent, Body: body}
+		for _, key := range in.keys {
+			one.keys = append(one.keys, numberedKey(key, i))
+		}
+		req, err := s.request(one)
+		switch {
+		case err != nil:
+			return nil, nil, inBoot(i, err)
+		case set == nil:
+			set = req
+		case req.Project != set.Project:
+			return nil, nil, inBoot(i, compute.Invalid("project", string(req.Project),
+				"all of a set are of one project: give "+string(set.Project)))
+		}
+		set.Set = append(set.Set, compute.SetBoot{Instance: req.Instance, Boot: *req.Boot})
+		boots = append(boots, one)
+	}
+	set.Op, set.Boot = compute.OpBootSet, nil
+	return boots, set, set.Check()
+}
+
+// numberedKey is the key of one boot of a set, counted from 0. An empty key stays one, to be refused.
+func numberedKey(key string, i int) string {
+	if key == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", key, i+1)
+}
+
+// repeatedSet answers a set that is known: the same one is done already, and another one under the ids of its instances is
+// a mistake.
+func (s *Server) repeatedSet(
+	ctx context.Context, boots []*bootInput, each []compute.Request,
+) (answer *setOutput, known bool, err error) {
+	answer = &setOutput{Body: rest.Instances{Items: []rest.Instance{}}}
+	caughtUp := false
+	for i, req := range each {
+		if !boots[i].own() {
+			continue
+		}
+		at := instanceKey{req.Project, req.Instance}
+		k, ok, err := s.findExisting(at, func() error {
+			if caughtUp {
+				return nil
+			}
+			caughtUp = true
+			return s.catchUp(ctx)
+		})
+		switch {
+		case err != nil:
+			return nil, false, err
+		case !ok:
+			continue
+		}
+		if err := s.checkRepeat(k, &req, boots[i]); err != nil {
+			return nil, false, inBoot(i, err)
+		}
+		answer.Body.Items = append(answer.Body.Items, s.presenter(ctx).instance(k, nil))
+	}
+	return answer, len(answer.Body.Items) > 0, nil
+}
+
+// publishSet returns once the set is safe, and where ids are the caller's, once it is known that it was the first to have
+// them (readBack says why).
+func (s *Server) publishSet(
+	ctx context.Context, in *setInput, boots []*bootInput, written *compute.Request,
+) (*setOutput, error) {
+	offset, err := s.publish(ctx, written)
+	each := written.Boots()
+	for i := range each {
+		s.traceBoot(&each[i], traceOf(in.Traceparent), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var was []asked
+	own := false
+	for i := range each {
+		each[i].At = written.At.Add(-s.clock.Ahead()) // as other nodes read it: this one's clock may be wrong
+		was = append(was, asked{Request: &each[i], origin: origin{offset: offset}})
+		own = own || boots[i].own()
+	}
+	if own {
+		if err := s.catchUp(context.WithoutCancel(ctx)); err != nil {
+			return nil, errUnsettled(each[0].Instance, err)
+		}
+	}
+	s.views.instances.accept(was, nil)
+	out := &setOutput{Body: rest.Instances{Items: []rest.Instance{}}}
+	for i := range each {
+		k := entry{request: &each[i]}
+		if known, ok := s.views.instances.get(k.key()); ok {
+			if k = known; own {
+				if err := s.checkRepeat(k, s.asWanted(boots[i], each[i]), boots[i]); err != nil {
+					return nil, inBoot(i, err)
+				}
+			}
+		} else if own {
+			return nil, inBoot(i, errIDTaken(ctx, k.key()))
+		}
+		out.Body.Items = append(out.Body.Items, s.presenter(ctx).instance(k, nil))
+	}
+	s.metrics.accepted()
+	return out, nil
+}
+
+// asWanted is a boot of a set as its caller wants it: its user data is not sealed.
+func (s *Server) asWanted(in *bootInput, written compute.Request) *compute.Request {
+	boot := *written.Boot
+	boot.UserData, boot.Sealed = compute.UserData(in.Body.UserData), ""
+	written.Boot = &boot
+	return &written
+}
+
+// inBoot says which boot of a set is refused.
+func inBoot(i int, err error) error {
+	var later *retryLater
+	var e *compute.Error
+	if errors.As(err, &later) || !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	if out.Field = strings.TrimSuffix(fmt.Sprintf("boots[%d].%s", i, e.Field), "."); out.Message == "" {
+		out.Message = "is not valid"
+	}
+	return &out
+}
