@@ -194,6 +194,9 @@ func (w *play) room(i compute.Instance) compute.HostID {
 
 // ruledOut says whether the rule of its group keeps an instance from a host. What is preferred is given up.
 func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
+	if i.Waits() {
+		return true // the rest of its set may find no room
+	}
 	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
 	if !ok || rule.Policy.Soft() {
 		return false

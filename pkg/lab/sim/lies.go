@@ -77,6 +77,6 @@ func claimedByLie(i compute.Instance) bool { return strings.HasPrefix(string(i.C
 // mayClaim says whether nothing but who says it is wrong with a claim of a host.
 func (w *play) mayClaim(h schedule.Host, i compute.Instance) bool {
 	missing := func(t compute.Trait) bool { return !slices.Contains(h.Traits, t) }
-	return i.Boot.Group() == "" && !slices.ContainsFunc(i.Required, missing) && !slices.Contains(i.Boot.Avoid, h.ID) &&
+	return i.Boot.Rules == nil && !slices.ContainsFunc(i.Required, missing) && !slices.Contains(i.Boot.Avoid, h.ID) &&
 		(i.Boot.Host == "" || i.Boot.Host == h.ID) && !i.PublishAt.After(time.Now())
 }

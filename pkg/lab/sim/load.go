@@ -77,6 +77,9 @@ func (c *clients) do(l schedule.Load) {
 	repeat := true
 	var ask func(context.Context) error
 	switch l.Op {
+	case schedule.LoadSet:
+		c.set(l)
+		return
 	case schedule.LoadBoot:
 		repeat = l.Own != ""
 		if repeat {
@@ -106,6 +109,32 @@ func (c *clients) do(l schedule.Load) {
 	c.until(i, repeat, ask)
 	if a := c.play.rec.AskAt(i); l.Op == schedule.LoadBoot && a.OK {
 		c.accepted(l, a.ID)
+	}
+}
+
+// set asks for boots of which all start or none. Each of them is written down as if it were asked for alone.
+func (c *clients) set(l schedule.Load) {
+	var asked []int
+	var set []compute.SetBoot
+	for _, part := range l.Parts() {
+		a := judge.Ask{Load: part, Began: time.Now(), ID: wire.KeyedInstance(l.Project, part.Name)}
+		asked = append(asked, c.play.rec.AddAsk(a))
+		b := *part.Boot
+		b.Name = part.Name
+		set = append(set, compute.SetBoot{Boot: b})
+	}
+	c.until(asked[0], true, func(ctx context.Context) error {
+		_, err := c.as(l.Node, l.Project).BootSetUnder(ctx, l.Name, set)
+		return err
+	})
+	first := c.play.rec.AskAt(asked[0])
+	for i, n := range asked {
+		c.play.rec.ChangeAsk(n, func(a *judge.Ask) {
+			a.OK, a.Answered, a.Err, a.Why, a.Tries = first.OK, first.Answered, first.Err, first.Why, first.Tries
+		})
+		if first.OK {
+			c.accepted(l.Parts()[i], c.play.rec.AskAt(n).ID)
+		}
 	}
 }
 

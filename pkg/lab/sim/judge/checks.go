@@ -42,7 +42,7 @@ func checks() []func(*Recording) []Violation {
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
-		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups,
+		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups, checkSets,
 	}
 }
 
@@ -213,7 +213,7 @@ func checkLog(r *Recording) (wrong []Violation) {
 			wrong = append(
 				wrong,
 				broken("log", i.ID, w.Seen, "%s: version %d follows %d", i.Boot.Name, i.Version, old.Version)...)
-		case !follows(old, i) && !relabelled(old, i):
+		case !follows(old, i) && !relabelled(old, i) && !r.gaveBack(old, i):
 			wrong = append(
 				wrong,
 				broken(

@@ -27,7 +27,7 @@ func checkOrder(r *Recording) []Violation {
 	given, ended := r.begun(), r.overs()
 	queues := map[compute.QueueName][]Published{}
 	for _, b := range r.Builds {
-		if b.Attempt == 1 && len(b.Avoid) == 0 && !r.memberNamed(b.Name) {
+		if b.Attempt == 1 && len(b.Avoid) == 0 && !r.ruled(b.Name) {
 			queues[b.Queue] = append(queues[b.Queue], b)
 		}
 	}

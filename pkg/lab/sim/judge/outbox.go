@@ -91,7 +91,7 @@ func checkTimers(r *Recording) (wrong []Violation) {
 		for _, c := range r.Claims {
 			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) &&
 				!r.Schedule.Buries(c.Host) &&
-				!r.Schedule.Clones() && !r.deniedByGroup(c.Claim) {
+				!r.Schedule.Clones() && !r.deniedByGroup(c.Claim) && !r.partNamed(i.Boot.Name) {
 				wrong = append(
 					wrong,
 					broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
@@ -203,7 +203,7 @@ func checkTaken(r *Recording) (wrong []Violation) {
 	}
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
 	for _, b := range r.Builds {
-		if len(b.Avoid) > 0 || b.Attempt > 1 || r.memberNamed(b.Name) || r.Schedule.World.Spoils(b.Image) {
+		if len(b.Avoid) > 0 || b.Attempt > 1 || r.ruled(b.Name) || r.Schedule.World.Spoils(b.Image) {
 			continue // a host that leaves it to others may have released it as often as the broker permits
 		}
 		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {

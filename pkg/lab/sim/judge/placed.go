@@ -318,7 +318,7 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 	bound := promptly + slowest.Duration() + 30*r.Schedule.World.Latency.Duration()
 	for _, i := range r.last() {
 		bound := bound + r.behindOthers(i.Queue)
-		if wait := i.StartingAt.Sub(i.QueuedAt); i.Boot.Group() == "" && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
+		if wait := i.StartingAt.Sub(i.QueuedAt); !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
 			wrong = append(
 				wrong,
 				broken("I6", i.ID, i.StartingAt, "%s waited %s for a host that had room", i.Boot.Name, wait)...)

@@ -25,6 +25,7 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 			continue
 		}
 		takes := x.Resources.Plus(compute.Resources{compute.Instances: 1})
+		asks := r.asksWith(x)
 		before := used[x.Project]
 		if i.State.Counts() && !old.State.Counts() {
 			used[x.Project] = before.Plus(takes)
@@ -43,16 +44,27 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 				"%s was admitted: %s uses %d %s, it takes %d, and the limits are %v",
 				i.Boot.Name, x.Project, before[class], class, takes[class], limits)...)
 		case n == nil || n.Code != compute.QuotaExceeded:
-		case n.Asked != takes[n.Resource] || !slices.ContainsFunc(limits, func(l compute.Resources) bool {
+		case n.Asked != asks[n.Resource] || !slices.ContainsFunc(limits, func(l compute.Resources) bool {
 			most, is := l[n.Resource]
-			return is && most == n.Limit && takes[n.Resource] > most-before[n.Resource]
+			return is && most == n.Limit && asks[n.Resource] > most-before[n.Resource]
 		}):
 			wrong = append(wrong, broken("quota", i.ID, w.Seen,
 				"%s was refused for %d %s of %d: %s uses %d, it takes %d, and the limits are %v",
-				i.Boot.Name, n.Asked, n.Resource, n.Limit, x.Project, before[n.Resource], takes[n.Resource], limits)...)
+				i.Boot.Name, n.Asked, n.Resource, n.Limit, x.Project, before[n.Resource], asks[n.Resource], limits)...)
 		}
 	}
 	return wrong
+}
+
+// asksWith is what is asked of a quota with a boot: all of its set.
+func (r *Recording) asksWith(x Wanted) compute.Resources {
+	all := x.Resources.Plus(compute.Resources{compute.Instances: 1})
+	for _, a := range r.sets()[x.Set] {
+		if a.Name != x.Name {
+			all = all.Plus(want(r.Schedule, a).Resources).Plus(compute.Resources{compute.Instances: 1})
+		}
+	}
+	return all
 }
 
 // lacking is the first class of which a project would use more than it may; empty: none.

@@ -168,6 +168,8 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Host == ""
 	case compute.GroupRule:
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Group() != ""
+	case compute.SetFailed:
+		return x.Set != "" && r.setMayFail(x, w)
 	case compute.PinnedHostUnavailable:
 		return x.Boot.Host != "" && (x.Boot.OnNoCapacity == compute.FailAtOnce || r.mayTurnAway(x.Boot.Host, x, w.Seen))
 	case compute.AttemptsExhausted:

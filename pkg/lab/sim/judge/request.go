@@ -158,7 +158,7 @@ func (s *sameness) build(b Published) {
 		{"its project", string(b.Project), string(x.Project)},
 		{"avoid", fmt.Sprint(b.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"host", "any", anyHost(x.Boot.Host)},
-		ends(b.Deadline, b.Seen, x),
+		endsOf(b, x),
 	}, contents(b.Image, s.labels.without(b.Instance, b.Metadata, b.Seen), b.SSHKeys, compute.UserData(b.UserData), x)...)
 	s.compare("the work", b.Instance, b.Seen, b.Name, append(fields, needs(b.Queue, b.Resources, b.Required, x)...))
 }

@@ -253,6 +253,9 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 		if l.Op == LoadBoot {
 			list = append(list, compute.NameQueue(l.Boot.Flavor, l.Boot.With))
 		}
+		for _, b := range l.Boots {
+			list = append(list, compute.NameQueue(b.Flavor, b.With))
+		}
 	}
 	slices.Sort(list)
 	return slices.DeleteFunc(

@@ -75,6 +75,7 @@ type Host struct {
 // What clients and operators do.
 const (
 	LoadBoot       = "boot"
+	LoadSet        = "set" // Boots, of which all start or none
 	LoadDelete     = "delete"
 	LoadQuota      = "quota"
 	LoadAddFlavor  = "add flavor"
@@ -97,9 +98,11 @@ type Load struct {
 	Name    string          `json:"name,omitempty"` // of the instance; each boot has one of its own
 	// boot: "id" or "key"; empty: the API makes the id. delete: "id": written to Kafka, whether or not anybody knows
 	// the id
-	Own  string        `json:"own,omitempty"`
-	Boot *compute.Boot `json:"boot,omitempty"`
-	When string        `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
+	Own   string         `json:"own,omitempty"`
+	Boot  *compute.Boot  `json:"boot,omitempty"`
+	Boots []compute.Boot `json:"boots,omitempty"` // set
+	Set   string         `json:"-"`               // boot: the set that it is of (Parts)
+	When  string         `json:"when,omitempty"`  // delete, power: as soon as the instance is in this state
 
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
 	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor, resize; remove: its name counts
