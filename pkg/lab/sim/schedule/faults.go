@@ -85,6 +85,8 @@ func (s Schedule) Has(sort string) bool {
 		return s.Orphaned()
 	case "resized":
 		return s.Resizes("")
+	case "sets":
+		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
 	}
 	return slices.Contains(s.Kinds(), sort) ||
 		slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
