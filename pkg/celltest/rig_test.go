@@ -3,6 +3,7 @@
 package celltest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -57,6 +58,7 @@ type rig struct {
 	machines   func(hypervisor.Driver) hypervisor.Driver // what agents have for their driver; nil: that
 	tracers    map[string]*tracing.Tracer                // of the parts, by their names; none: it traces nothing
 	times      admit.Options                             // of conductors that are started from now on; zero: the protocol's
+	deadAfter  time.Duration                             // how long a silent host counts as alive, of parts from now on; zero: 3 s
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -134,7 +136,7 @@ func (r *rig) cell(name string) cell.Cell {
 	}
 	c := cell.New(r.kafka, r.net.dial, log, name).Measured(r.metrics.Registerer())
 	if r.net.dial == nil { // a minute of the test's own time
-		c.DeadAfter = 3 * time.Second
+		c.DeadAfter = cmp.Or(r.deadAfter, 3*time.Second)
 	}
 	c.Reads, c.Tracer = r.reads, r.tracers[name]
 	return c
