@@ -96,10 +96,7 @@ func newRigOn(t *testing.T, n network, b kafkatest.Broker, hosts ...cell.Simulat
 		t: t, net: n, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
 		data: t.TempDir(), world: fake.NewWorld(), hosts: hosts, parts: map[string]*running{},
 	}
-	c := r.cell("test")
-	if err := c.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c := r.prepared("test")
 	r.seen = newWitness()
 	r.start("witness", c.Committed(c.Topics().Instances(), r.seen.take))
 	t.Cleanup(r.stopAll)
@@ -146,10 +143,28 @@ func (r *rig) cell(name string) cell.Cell {
 func (r *rig) prepared(name string) cell.Cell {
 	r.t.Helper()
 	c := r.cell(name)
-	if err := c.Prepare(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	r.prepare(&c)
 	return c
+}
+
+// prepare prepares a cell.
+func (r *rig) prepare(c *cell.Cell) {
+	r.t.Helper()
+	r.able("prepare a cell", func() error { return c.Prepare(r.t.Context()) })
+}
+
+// able tries again, as a daemon does, while Kafka says that something cannot be done now: a broker with much to do has
+// not at once what it has just made.
+func (r *rig) able(what string, try func() error) {
+	r.t.Helper()
+	r.poll(what, func() bool {
+		err := try()
+		if compute.KindOf(err) == compute.KindUnavailable {
+			return false
+		}
+		r.must(err)
+		return true
+	})
 }
 
 func (r *rig) startQueues() {
