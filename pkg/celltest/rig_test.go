@@ -47,6 +47,7 @@ type rig struct {
 	seen   *witness
 	net    network
 	binary string         // of the processes that are started from now on; empty: this tree's
+	env    []string       // theirs, beside this process's own
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
 	metrics    *telemetry.Metrics                        // of all parts; nil: none
