@@ -31,7 +31,8 @@ dev: build ## the same, and it stays up
 	$(BIN) dev
 
 # Packages that take longest begin, so that none of them runs alone at the end.
-SLOW   := ./pkg/celltest ./cmd/berth/measure ./compute-agent/hypervisor/qemu ./compute-agent/hypervisor/libvirt ./cmd/berth ./pkg/kafka/share ./pkg/lab/sim ./pkg/ui
+SLOW   := ./pkg/celltest ./cmd/berth/measure ./compute-agent/hypervisor/qemu ./compute-agent/hypervisor/libvirt ./deploy ./cmd/berth ./pkg/kafka/share ./pkg/lab/sim ./pkg/ui \
+	./pkg/kafka/read ./pkg/kafka/loop ./pkg/follow ./pkg/kafka/admin ./pkg/publish
 # Clients of Kafka are tested on real Kafka by make test too; what else runs on it is whole cells and benches, and takes long.
 CLIENT := ./pkg/kafka/... ./pkg/follow/... ./pkg/publish/... ./pkg/kafkatest
 # Nothing here runs beside anything else (cores, commands that end at once, checks of files): the race detector would only be slow.
@@ -44,6 +45,9 @@ test: ## what shows within minutes that a change is sound; no guests, no whole c
 	cd docs/graphs && $(GO) test ./...
 	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "At most 8 minutes on two idle cores, compiling them included." \
 		-first "$(SLOW)" -without "-short=$(CLIENT)" -- -short -p 3 -timeout 10m ./...
+
+# A process that ends well under the race detector sleeps for a second first, by its default, and tests start hundreds.
+test-all: export GORACE ?= atexit_sleep_ms=0
 
 test-all: ## everything, with the race detector; CI runs it
 	cd docs/graphs && $(GO) test ./...

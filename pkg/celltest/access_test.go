@@ -163,11 +163,13 @@ func (l *locked) runs(role access.Role, settings map[string]any) {
 // With what the table gives, and nothing else, a cell works; and what it does not give, Kafka
 // refuses. The page has what was seen.
 func TestRightsOnKafka(t *testing.T) {
+	t.Parallel()
 	kafkatest.Need(t)
 	for name, open := range map[string]func(*testing.T) *locked{
 		"scram": lockedByPassword, "certificates": lockedByCertificate,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := open(t)
 			for _, role := range []access.Role{access.Publisher, access.Follower, access.Operator} {
 				l.gives(role)

@@ -20,11 +20,14 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// each runs a case on both brokers, beside others: most of a case is waiting.
+// each runs a case on both brokers, beside each other and others: most of a case is waiting.
 func each(t *testing.T, try func(t *testing.T, b kafkatest.Broker)) {
 	t.Helper()
 	t.Parallel()
-	kafkatest.Each(t, try)
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		t.Parallel()
+		try(t, b)
+	})
 }
 
 // gate holds up one kind of call of a driver until it is opened.

@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/pkg/localkafka"
 )
 
-// systemdHere plays systemd for this process: what daemons notify comes out.
-func systemdHere(t *testing.T) <-chan string {
+// systemdHere plays systemd for a daemon that is started with this environment: what it notifies comes out.
+func systemdHere(t *testing.T) (env []string, said <-chan string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -26,8 +26,7 @@ func systemdHere(t *testing.T) <-chan string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	t.Setenv("NOTIFY_SOCKET", socket)
-	said := make(chan string, 1000)
+	out := make(chan string, 1000)
 	go func() {
 		buffer := make([]byte, 4096)
 		for {
@@ -35,10 +34,10 @@ func systemdHere(t *testing.T) <-chan string {
 			if err != nil {
 				return
 			}
-			said <- string(buffer[:n])
+			out <- string(buffer[:n])
 		}
 	}()
-	return said
+	return []string{"NOTIFY_SOCKET=" + socket}, out
 }
 
 // notified waits until systemd was told so, and answers all it was told until then.
@@ -93,6 +92,7 @@ func awaitLog(t *testing.T, l *lines, pattern string) string {
 // A daemon whose Kafka is not there answers from the first moment, says what it
 // waits for, and needs nobody when Kafka comes.
 func TestDaemonWaitsForKafka(t *testing.T) {
+	t.Parallel()
 	for _, d := range []struct {
 		name, listen string
 		settings     []string
@@ -103,7 +103,8 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 		{"agent", "status.listen", []string{"host=h1"}},
 	} {
 		t.Run(d.name, func(t *testing.T) {
-			said := systemdHere(t)
+			t.Parallel()
+			env, said := systemdHere(t)
 			ports, err := localkafka.FreePorts(1)
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +118,7 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 			for _, s := range d.settings {
 				args = append(args, "--set", s)
 			}
-			p := spawn(t, nil, args...)
+			p := spawn(t, env, args...)
 			log := p.out
 
 			base := "http://" + awaitLog(t, log, `listening.*"address": "([0-9.:]+)"`)

@@ -58,6 +58,7 @@ func findings(t *testing.T, text string, level doctor.Level) []string {
 // A cell in which all runs has nothing that fails; what the doctor warns of is
 // what a test's Kafka is: one broker, with Kafka's own session time.
 func TestDoctorOnAHealthyCell(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, kafkatest.Kafka(t), cell.PlainHost(1), cell.PlainHost(2)).up()
 	r.startConductor("second")
 	c := r.as("p")
@@ -99,6 +100,7 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 
 // Faults are found with a fix that, pasted, is one.
 func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
+	t.Parallel()
 	k := kafkatest.StartT(t, localkafka.Options{Properties: map[string]string{
 		"auto.create.topics.enable": "true",
 	}})
@@ -178,6 +180,7 @@ func (r *rig) kafkaConfigs(args string) {
 
 // Without Kafka a doctor says so, soon.
 func TestDoctorWithoutKafka(t *testing.T) {
+	t.Parallel()
 	ports, err := localkafka.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)

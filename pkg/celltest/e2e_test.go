@@ -76,6 +76,7 @@ func TestFullCloudFillsUpAsMachinesGo(t *testing.T) {
 // all active, each launched exactly once, nothing lost, nothing doubled. Under
 // the race detector it is fullLoad's quarter.
 func TestTwoThousandBootsOverAHundredAgents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, kafkatest.Kafka(t), roomyHosts(100)...).up()
 	c := r.as("p")
 	var flavors []compute.Flavor

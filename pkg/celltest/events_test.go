@@ -142,6 +142,7 @@ const fewListeners, manyListeners = 60, 1000
 // and another one begins: each hears every change that is in the log, once, and in its order. So does the receiver of a
 // forwarder, which refuses for a while and is left by one forwarder to the next.
 func TestEventsThroughABrokerKill(t *testing.T) {
+	t.Parallel()
 	on := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Heap: "256m", Properties: fastBrokers()})
 	r, _ := oneFlavor(t, kafkatest.Broker{Addrs: on.Addrs(), Prefix: "events.", Real: true}, smallHost(1), smallHost(2))
 	startAPI := func(name string) string {

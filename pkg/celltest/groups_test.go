@@ -239,6 +239,7 @@ func second[T any](_ T, err error) error { return err }
 // TestManyMembersApart is 200 boots at once in one group over 150 hosts, through the end of conductors and agents: 150
 // run on 150 hosts, and 50 wait for the rule.
 func TestManyMembersApart(t *testing.T) {
+	t.Parallel()
 	hosts, boots := 150, 200
 	if testing.Short() {
 		t.Skip("150 hosts")

@@ -225,7 +225,9 @@ func TestMutatedRecords(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		seed := seeds(t)
 		hosts := roomyHosts(8)
-		r := newRig(t, b, hosts...).up()
+		r := newRig(t, b, hosts...)
+		r.deadAfter = compute.SilentAfter // hosts with no work speak every 15 s: the word that one is dead must be refused
+		r.up()
 		c := r.as("honest")
 		r.offer(c, nil, []compute.Flavor{small("honest")})
 		_, err := c.SetQuota(
@@ -258,7 +260,7 @@ func TestMutatedRecords(t *testing.T) {
 		step(fmt.Sprintf("reports: %d rejected", len(want)))
 
 		r.seen.stranger() // an id that is two projects' is two instances
-		recs = r.throw(topics.Requests(), wire.AnyPartition, mutants(false), half(2, false, "request-"))
+		recs = r.throw(topics.Requests(), wire.AnyPartition, mutants(false), saidDead(hosts, half(2, false, "request-")))
 		want = expected(recs, r.senselessRequest(hosts))
 		refused.await(t, topics.Requests(), want)
 		r.honest(c, 1)
@@ -312,6 +314,25 @@ func TestMutatedRecords(t *testing.T) {
 		r.sane()
 		step("all started again")
 	})
+}
+
+// saidDead says with every hundredth record that a host which lives is dead. Spoiled records say so by chance, once in
+// thousands.
+func saidDead(hosts []cell.SimulatedHost, next func() wire.Record) func() wire.Record {
+	n := 0
+	return func() wire.Record {
+		n++
+		if n%100 > 0 {
+			return next()
+		}
+		word := compute.Request{
+			Op: compute.OpFence, Host: hosts[n/100%len(hosts)].ID, Command: compute.CommandID(fmt.Sprint("dead-", n)),
+		}
+		if n%200 == 0 {
+			word.Op = compute.OpForget
+		}
+		return wire.EncodeRequest(word)
+	}
 }
 
 // ofToday leaves out what only a later version can read: that is no nonsense, and the

@@ -76,6 +76,7 @@ func (r *rig) begun(name, kind string, settings map[string]any) *process {
 	r.must(os.WriteFile(file, body, 0o644))
 	p := &process{t: r.t, name: name, out: &lines{news: make(chan struct{})}, done: make(chan struct{})}
 	p.cmd = exec.Command(cmp.Or(r.binary, berth(r.t)), kind, "--config", file)
+	p.cmd.Env = append(os.Environ(), r.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.must(p.cmd.Start())

@@ -21,7 +21,7 @@ const envProgram = "BERTH_TEST_PROGRAM"
 
 // parallel is how many cells are tested at once on a machine of few processors: most of a
 // test is waiting.
-const parallel = 4
+const parallel = 6
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "berth-test-")

@@ -3,6 +3,7 @@
 package celltest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -46,6 +47,7 @@ type rig struct {
 	seen   *witness
 	net    network
 	binary string         // of the processes that are started from now on; empty: this tree's
+	env    []string       // theirs, beside this process's own
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
 	metrics    *telemetry.Metrics                        // of all parts; nil: none
@@ -57,6 +59,7 @@ type rig struct {
 	machines   func(hypervisor.Driver) hypervisor.Driver // what agents have for their driver; nil: that
 	tracers    map[string]*tracing.Tracer                // of the parts, by their names; none: it traces nothing
 	times      admit.Options                             // of conductors that are started from now on; zero: the protocol's
+	deadAfter  time.Duration                             // how long a silent host counts as alive, of parts from now on; zero: 3 s
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -94,10 +97,7 @@ func newRigOn(t *testing.T, n network, b kafkatest.Broker, hosts ...cell.Simulat
 		t: t, net: n, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
 		data: t.TempDir(), world: fake.NewWorld(), hosts: hosts, parts: map[string]*running{},
 	}
-	c := r.cell("test")
-	if err := c.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c := r.prepared("test")
 	r.seen = newWitness()
 	r.start("witness", c.Committed(c.Topics().Instances(), r.seen.take))
 	t.Cleanup(r.stopAll)
@@ -134,7 +134,7 @@ func (r *rig) cell(name string) cell.Cell {
 	}
 	c := cell.New(r.kafka, r.net.dial, log, name).Measured(r.metrics.Registerer())
 	if r.net.dial == nil { // a minute of the test's own time
-		c.DeadAfter = 3 * time.Second
+		c.DeadAfter = cmp.Or(r.deadAfter, 3*time.Second)
 	}
 	c.Reads, c.Tracer = r.reads, r.tracers[name]
 	return c
@@ -144,10 +144,28 @@ func (r *rig) cell(name string) cell.Cell {
 func (r *rig) prepared(name string) cell.Cell {
 	r.t.Helper()
 	c := r.cell(name)
-	if err := c.Prepare(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	r.prepare(&c)
 	return c
+}
+
+// prepare prepares a cell.
+func (r *rig) prepare(c *cell.Cell) {
+	r.t.Helper()
+	r.able("prepare a cell", func() error { return c.Prepare(r.t.Context()) })
+}
+
+// able tries again, as a daemon does, while Kafka says that something cannot be done now: a broker with much to do has
+// not at once what it has just made.
+func (r *rig) able(what string, try func() error) {
+	r.t.Helper()
+	r.poll(what, func() bool {
+		err := try()
+		if compute.KindOf(err) == compute.KindUnavailable {
+			return false
+		}
+		r.must(err)
+		return true
+	})
 }
 
 func (r *rig) startQueues() {

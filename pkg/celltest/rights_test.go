@@ -17,6 +17,7 @@ import (
 // A daemon without its rights is not ready and says which it lacks, whichever kind that is; the command that it names
 // makes it ready, and nothing else is needed.
 func TestDaemonsWaitForTheirRights(t *testing.T) {
+	t.Parallel()
 	daemons := []access.Role{access.Queues, access.Conductor, access.API, access.Agent}
 	var users []kafkatest.User
 	for _, role := range daemons {
@@ -37,7 +38,7 @@ func TestDaemonsWaitForTheirRights(t *testing.T) {
 	root := adminFile(t, b)
 	for i, role := range daemons {
 		t.Run(string(role), func(t *testing.T) {
-			said := systemdHere(t)
+			env, said := systemdHere(t)
 			args := []string{string(role)}
 			sets := append(signIn(users[i]), map[access.Role][]string{
 				access.API:       {"listen=127.0.0.1:0"},
@@ -50,7 +51,7 @@ func TestDaemonsWaitForTheirRights(t *testing.T) {
 			for _, s := range sets {
 				args = append(args, "--set", s)
 			}
-			p := spawn(t, nil, args...)
+			p := spawn(t, env, args...)
 			base := "http://" + awaitLog(t, p.out, `listening.*"address": "([0-9.:]+)"`)
 			lacks := "waiting for rights on Kafka: User:the-" + string(role) + " may not "
 			awaitLog(t, p.out, "("+lacks+")")

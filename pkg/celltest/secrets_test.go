@@ -116,7 +116,6 @@ type secretCell struct {
 
 func newSecretCell(t *testing.T) *secretCell {
 	kafkatest.Need(t)
-	t.Setenv("GOTRACEBACK", "crash")
 	var limit syscall.Rlimit
 	c := &secretCell{planted: planted{}, ours: newAuthority(t, "ours"), said: map[string]string{}}
 	c.ours.must(syscall.Getrlimit(syscall.RLIMIT_CORE, &limit))
@@ -132,6 +131,7 @@ func newSecretCell(t *testing.T) *secretCell {
 		}
 	}
 	c.rig = newRig(t, kafkatest.Broker{Addrs: []string{open}, Prefix: "s.", Real: true})
+	c.env = []string{"GOTRACEBACK=crash"}
 	c.refused = c.topicLog(c.cell("").Topics().Rejected())
 	c.http = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: c.ours.Pool()}, DisableKeepAlives: true,
@@ -296,7 +296,7 @@ func (c *secretCell) start() {
 func (c *secretCell) types(token string, args ...string) (stdout string) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(c.t.Context(), berth(c.t), args...)
-	cmd.Env = append(os.Environ(),
+	cmd.Env = append(append(os.Environ(), c.env...),
 		"BERTH_API="+c.api, "BERTH_CA_FILE="+c.ours.file, "BERTH_TOKEN="+token, "BERTH_PROJECT=p",
 	)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -447,7 +447,7 @@ func (c *secretCell) commands() {
 			"token: "+c.planted.text("token in the settings")+"\n")
 	c.types("", "config", "check", "api", "--config", slip)
 	c.types("", "config", "show", "api", "--config", slip)
-	c.t.Setenv("BERTH_KAFKA_SASL_PASSWORD", c.planted.text("password in the environment"))
+	c.env = append(c.env, "BERTH_KAFKA_SASL_PASSWORD="+c.planted.text("password in the environment"))
 	c.types("", "config", "show", "api", "--config", config)
 	garbage := c.keeps("garbage", c.planted.text("file of rubbish"))
 	for setting, kind := range map[string]string{
@@ -495,6 +495,7 @@ func (c *secretCell) crash() {
 // TestSecretsAreNeverSeen: whatever a cell with secrets in every place is asked, and however it ends, none of them is
 // in what it logs, answers or shows, nor in the topic rejected, in any form.
 func TestSecretsAreNeverSeen(t *testing.T) {
+	t.Parallel()
 	c := newSecretCell(t)
 	c.start()
 	c.use()

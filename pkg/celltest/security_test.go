@@ -107,6 +107,7 @@ func guarded(t *testing.T, a *authority) (open, sasl, mutual string) {
 // Clients get in with what the settings say, and nobody else does; a client that is refused
 // hears why.
 func TestKafkaOverTLSAndSASL(t *testing.T) {
+	t.Parallel()
 	kafkatest.Need(t)
 	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	_, sasl, mutual := guarded(t, ours)

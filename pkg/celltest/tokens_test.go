@@ -32,7 +32,7 @@ func (r *rig) signedAPI(name string, audit bool) string {
 	r.t.Helper()
 	c := r.cell(name)
 	c.Tokens, c.Audit = true, audit
-	r.must(c.Prepare(r.t.Context()))
+	r.prepare(&c)
 	f := statusserver.New(statusserver.Options{
 		Address: "127.0.0.1:0", Listen: r.net.listen, Metrics: telemetry.NewMetrics().Handler(),
 	})
