@@ -110,5 +110,5 @@ func (g *groups) keeps(key compute.GroupKey, h compute.HostID) bool {
 	case rule.Policy.Apart():
 		return x.on[h] >= rule.Most
 	}
-	return x.all > 0 && x.on[h] < x.all
+	return x.on[h] < x.all
 }
