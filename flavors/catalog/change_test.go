@@ -84,6 +84,37 @@ func TestApplyAndRevert(t *testing.T) {
 	}
 }
 
+// A change copies what it is of, and shares all else: a catalog may have very many groups.
+func TestApplyCopiesWhatChanges(t *testing.T) {
+	kinds := map[string]func(name string) Change{
+		"flavors": func(n string) Change { return Change{Flavor: &compute.Flavor{Name: compute.FlavorName(n)}} },
+		"axes":    func(n string) Change { return Change{Capability: &compute.Capability{Axis: compute.AxisName(n)}} },
+		"quotas":  func(n string) Change { return Change{Quota: &compute.Quota{Project: compute.Project(n)}} },
+		"groups": func(n string) Change {
+			return Change{Group: &compute.Group{Project: "p", Name: compute.GroupName(n)}}
+		},
+	}
+	gone := map[string]Change{
+		"flavors": {RemoveFlavor: "a"}, "axes": {RemoveCapability: "gpu"}, "quotas": {RemoveQuota: "p"},
+		"groups": {RemoveGroup: compute.GroupKey{Project: "p", Name: "web"}},
+	}
+	allocated := func(c *Catalog, ch Change) float64 { return testing.AllocsPerRun(5, func() { c.Apply(ch) }) }
+	for many, put := range kinds {
+		var changes []Change
+		for n := range 5000 {
+			changes = append(changes, put(fmt.Sprint("x", n)))
+		}
+		full := some().Apply(changes...)
+		for of, put := range kinds {
+			for _, ch := range []Change{put("new"), gone[of], {}} {
+				if with, without := allocated(full, ch), allocated(some(), ch); with != without && of != many {
+					t.Errorf("%+v makes %v allocations with many %s, and %v with one", ch, with, many, without)
+				}
+			}
+		}
+	}
+}
+
 // What is written down is sorted, has each entry once, and is not what the caller goes on with.
 func TestWhatIsWrittenIsTidy(t *testing.T) {
 	mine := one.Clone()
