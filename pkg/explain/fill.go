@@ -86,12 +86,12 @@ func (f *Filled) mostInTheWay(mix []Kind) []Host {
 //
 // Members of a group are counted beside those that are on hosts already, and beside each other if they are of one kind.
 func (f *Filled) put(kind int, k Kind) (n int64) {
-	only := -1
+	only, most := -1, min(k.Count, k.Group.allowsInAll())
 	if k.Group.together() {
 		only = f.roomiest(k)
 	}
 	for i, h := range f.Left {
-		if n == k.Count {
+		if n == most {
 			break
 		}
 		if only >= 0 && i != only {
@@ -100,7 +100,7 @@ func (f *Filled) put(kind int, k Kind) (n int64) {
 		if !f.at(k.Wanted, h).Now() {
 			continue
 		}
-		some := min(k.Count-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
+		some := min(most-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
 		f.Left[i] = h.without(k.Resources, some)
 		f.puts = append(f.puts, put{k.Wanted, kind, h.Beacon.Host, some})
 		n += some

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -29,6 +30,14 @@ func (g *Group) allows(h compute.HostID) int64 {
 		return 0
 	}
 	return compute.MaxAmount
+}
+
+// allowsInAll is how many members more all hosts may have together: those that are counted have one value of an axis.
+func (g *Group) allowsInAll() int64 {
+	if g != nil && g.Rule.Policy == compute.AntiAffinity && g.Rule.Over != "" {
+		return left(g.Rule.Most, g.Same)
+	}
+	return math.MaxInt64
 }
 
 func left(most, there uint32) int64 { return int64(most) - int64(min(most, there)) }
