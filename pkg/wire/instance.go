@@ -47,7 +47,7 @@ func EncodeInstance(i compute.Instance) Record {
 		ActiveAt:   stamp(i.ActiveAt),
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
-	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "")
+	}, i.Trace).inLeastSchema(i.Boot.Sealed, i.Boot.Group() != "")
 }
 
 // DecodeInstance reads an instance. The error of a tombstone has the field

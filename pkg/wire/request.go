@@ -51,7 +51,7 @@ func EncodeRequest(q compute.Request) Record {
 	}
 	rec := seal(requestKey(q), m, q.Trace)
 	if q.Op == compute.OpBoot && q.Boot != nil {
-		rec = rec.withSealed(q.Boot.Sealed).withGroup(q.Boot.Group() != "")
+		rec = rec.inLeastSchema(q.Boot.Sealed, q.Boot.Group() != "")
 	}
 	return rec
 }

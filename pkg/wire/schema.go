@@ -24,18 +24,16 @@ const (
 	schemaGroups compute.Schema = 3 // has members of groups
 )
 
-func (r Record) withSealed(s compute.Sealed) Record {
-	if len(s) == 0 {
-		return r
+// inLeastSchema is the record of a machine in the least schema that has all that it says: its user data may be sealed,
+// and it may be a member of a group.
+func (r Record) inLeastSchema(s compute.Sealed, member bool) Record {
+	switch {
+	case member:
+		return r.InSchema(schemaGroups)
+	case s != "":
+		return r.InSchema(schemaSealed)
 	}
-	return r.InSchema(schemaSealed)
-}
-
-func (r Record) withGroup(member bool) Record {
-	if !member {
-		return r
-	}
-	return r.InSchema(schemaGroups)
+	return r
 }
 
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook
