@@ -112,3 +112,9 @@ func (g *groups) keeps(key compute.GroupKey, h compute.HostID) bool {
 	}
 	return x.on[h] < x.all
 }
+
+// apart says whether the rule of a group has each of its members want a host of its own, or one that has few of them.
+func (g *groups) apart(key compute.GroupKey) bool {
+	rule, ruled := g.rules[key]
+	return ruled && rule.Policy == compute.AntiAffinity && rule.Over == ""
+}
