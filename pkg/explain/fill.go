@@ -57,6 +57,18 @@ func fill(at judge, ahead, mix []Kind, hosts []Host) Filled {
 	return out
 }
 
+// OneMore is what one more of a kind of the mix wants, beside those of it that were put on hosts.
+func (f Filled) OneMore(kind int, w Wanted) Wanted {
+	there := map[compute.HostID]uint32{}
+	for _, p := range f.puts {
+		if p.kind == kind {
+			there[p.host] += uint32(p.count)
+		}
+	}
+	w.Group = w.Group.with(there)
+	return w
+}
+
 // mostInTheWay are the hosts, of which those come first that can take most kinds of a mix.
 func (f *Filled) mostInTheWay(mix []Kind) []Host {
 	type takes struct {

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -30,6 +31,22 @@ func (g *Group) allows(h compute.HostID) int64 {
 		return 0
 	}
 	return compute.MaxAmount
+}
+
+// with is the group with members more, by host, that have the choice of this machine; nil: there is none.
+func (g *Group) with(more map[compute.HostID]uint32) *Group {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.On = maps.Clone(g.On)
+	if out.On == nil {
+		out.On = map[compute.HostID]uint32{}
+	}
+	for h, n := range more {
+		out.On[h], out.All, out.Same = out.On[h]+n, out.All+n, out.Same+n
+	}
+	return &out
 }
 
 // allowsInAll is how many members more all hosts may have together: those that are counted have one value of an axis.

@@ -159,6 +159,53 @@ func TestMembersOnEmptyHosts(t *testing.T) {
 	}
 }
 
+// TestOneMore: one more of a kind is judged beside those of it that have room, and beside no others.
+func TestOneMore(t *testing.T) {
+	hosts := []Host{host("h1", 8), host("h2", 8)}
+	g := &Group{Rule: compute.Group{Policy: compute.AntiAffinity, Most: 2}, On: map[compute.HostID]uint32{"h1": 1}, All: 1}
+	k, other := kind(9, 1), kind(1, 1)
+	k.Group = g
+	filled := Fill(nil, []Kind{other, k}, hosts)
+	got := filled.OneMore(1, k.Wanted).Group
+	if fmt.Sprint(got.On) != "map[h1:2 h2:2]" || got.All != 4 || got.Same != 3 || g.All != 1 || len(g.On) != 1 {
+		t.Errorf("%+v, of %+v", got, g)
+	}
+	if w := filled.OneMore(0, other.Wanted); w.Group != nil {
+		t.Errorf("%+v", w.Group)
+	}
+	k.Group = &Group{Rule: g.Rule}
+	if got := Fill(nil, []Kind{k}, hosts).OneMore(0, k.Wanted).Group; fmt.Sprint(got.On) != "map[h1:2 h2:2]" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMixOfMembers says that it is the rule which keeps the rest out, and what can be done about it.
+func TestMixOfMembers(t *testing.T) {
+	const asks = "delete a member of group web"
+	for name, c := range map[string]struct {
+		hosts []Host
+		want  string
+		asks  bool
+	}{
+		"room and no host": {[]Host{host("h1", 8), host("h2", 8)},
+			"of some 2: the rule of group web (at most 1 on one host) lets no host have one more", true},
+		"and one is full": {[]Host{host("h1", 8), host("h2", 1)},
+			"of some 1: the host that lacks least for one more is short of 1 processor", true},
+		"all are full": {[]Host{host("h1", 1)}, "of some 0: no host can take one now", false},
+	} {
+		k := kind(3, 2)
+		k.Group = &Group{Rule: compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1}}
+		filled, before := Fill(nil, []Kind{k}, c.hosts), Hosts(k.Wanted, c.hosts)
+		got := TellMix(Mix{Kinds: []MixKind{{
+			Name: "some", Count: k.Count, Fits: filled.Fits[0], Alone: filled.Fits[0], Amounts: true,
+			Before: before, After: Hosts(filled.OneMore(0, k.Wanted), filled.Left), Group: k.Group,
+		}}})
+		if !strings.Contains(got.Summary, c.want) || slices.Contains(got.Asker, asks) != c.asks {
+			t.Errorf("%s: %s, %q", name, got.Summary, got.Asker)
+		}
+	}
+}
+
 // anyGroup is a group with members on some hosts; nil: none.
 func anyGroup(rt *rapid.T) *Group {
 	if rapid.Bool().Draw(rt, "no group") {
