@@ -61,7 +61,7 @@ func TestHostsThatAGroupAllows(t *testing.T) {
 
 // TestWhatAGroupIsToldAs: its rule and its members, and what its project can do about it.
 func TestWhatAGroupIsToldAs(t *testing.T) {
-	apart, zones := grouped(compute.AntiAffinity, 2, ""), grouped(compute.Affinity, 0, "zone")
+	apart, values := grouped(compute.AntiAffinity, 2, ""), grouped(compute.Affinity, 0, "zone")
 	if got := apart.Says(); got != "group web: at most 2 on one host, and 3 members on hosts" {
 		t.Error(got)
 	}
@@ -69,7 +69,7 @@ func TestWhatAGroupIsToldAs(t *testing.T) {
 		"let more of them be on one host: berth group set web --max-per-host 3" {
 		t.Error(got)
 	}
-	if got := zones.asker(); !slices.Equal(got, []string{
+	if got := values.asker(); !slices.Equal(got, []string{
 		"delete what else is on the zone of group web, or boot it outside of the group",
 	}) {
 		t.Error(got)
