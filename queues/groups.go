@@ -110,5 +110,11 @@ func (g *groups) keeps(key compute.GroupKey, h compute.HostID) bool {
 	case rule.Policy.Apart():
 		return x.on[h] >= rule.Most
 	}
-	return x.all > 0 && x.on[h] < x.all
+	return x.on[h] < x.all
+}
+
+// apart says whether the rule of a group has each of its members want a host of its own, or one that has few of them.
+func (g *groups) apart(key compute.GroupKey) bool {
+	rule, ruled := g.rules[key]
+	return ruled && rule.Policy == compute.AntiAffinity && rule.Over == ""
 }

@@ -307,9 +307,8 @@ func (v *view) workOf(key string, i compute.Instance) ring.Work {
 	}
 	if g := i.Boot.Group(); g != "" {
 		key := compute.GroupKey{Project: i.Project, Name: g}
-		rule := v.groups.rules[key]
 		w.Kept = func(h compute.HostID) bool { return v.groups.keeps(key, h) }
-		w.Apart = rule.Most > 0 && rule.Policy == compute.AntiAffinity && rule.Over == ""
+		w.Apart = func() bool { return v.groups.apart(key) }
 	}
 	return w
 }

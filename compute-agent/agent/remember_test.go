@@ -16,6 +16,7 @@ import (
 func TestRemember(t *testing.T) {
 	full := task.Task{
 		Instance: "i", Project: "p", Name: "web", Queue: "q", Pinned: true, Attempt: 2, Claim: "c",
+		Fence: 3, Group: "web", Place: compute.Place{Devices: []compute.PCIAddress{"0000:01:00.0"}, Nodes: []int{1}},
 		Resources: compute.Resources{compute.VCPU: 1}, Trace: "00-1", Version: 7, Reboots: []compute.CommandID{"r"},
 	}
 	for _, stage := range []task.Stage{task.Preparing, task.Claiming, task.Launching, task.Running, task.Ending} {

@@ -176,6 +176,49 @@ func TestPinnedWorkKeepsItsRoom(t *testing.T) {
 	d.told("open a")
 }
 
+// What waits for machines to end keeps nothing from others while it does not fit, and its room once it does. What only
+// needs a moment keeps what there is.
+func TestPinnedWorkThatWaitsForRoom(t *testing.T) {
+	d := newFixture(t, "a 4")
+	d.uses = 6
+	d.Pin(compute.Build{Resources: compute.Resources{compute.VCPU: 8}})
+	d.look()
+	d.told()
+	d.Pin(compute.Build{Resources: compute.Resources{compute.VCPU: 8}, WaitUntil: d.now.Add(time.Hour)})
+	d.Changed()
+	d.look()
+	d.told("open a")
+	d.ended("a", -1, 0)
+	d.uses = 2
+	d.Changed()
+	d.look()
+	d.told()
+}
+
+// Work that is offered again is there once, as it was offered last; that of another project with its id is other work.
+func TestPinnedWorkIsThereOnce(t *testing.T) {
+	d := newFixture(t)
+	for _, b := range []compute.Build{
+		{Project: "p", Instance: "1", Attempt: 1}, {Project: "p", Instance: "2", Attempt: 1},
+		{Project: "q", Instance: "1", Attempt: 7}, {Project: "p", Instance: "1", Attempt: 2},
+	} {
+		d.Pin(b)
+	}
+	left := func(done compute.Attempt) (got string) {
+		d.Pinned(func(b compute.Build) bool {
+			got += fmt.Sprintf(" %s%s.%d", b.Project, b.Instance, b.Attempt)
+			return b.Attempt == done
+		})
+		return got
+	}
+	if got := left(2); got != " p1.2 p2.1 q1.7" {
+		t.Errorf("there are%s", got)
+	}
+	if got := left(0); got != " p2.1 q1.7" {
+		t.Errorf("and without what is done%s", got)
+	}
+}
+
 // Work that can never run here and that nobody else takes is held while the host looks behind it, and all of it
 // is given back when a look has brought nothing.
 func TestHeldWork(t *testing.T) {

@@ -52,20 +52,34 @@ type Change struct {
 
 // Nothing says whether all is already as asked for.
 func (c Change) Nothing() bool {
-	return c.Flavor == nil && c.Capability == nil && c.Quota == nil && c.Group == nil &&
-		c.RemoveFlavor == "" && c.RemoveCapability == "" && c.RemoveQuota == "" && c.RemoveGroup == compute.GroupKey{}
+	return !c.ofFlavor() && !c.ofCapability() && !c.ofQuota() && !c.ofGroup()
 }
 
-// Apply is the catalog after these changes, right or wrong.
+func (c Change) ofFlavor() bool     { return c.Flavor != nil || c.RemoveFlavor != "" }
+func (c Change) ofCapability() bool { return c.Capability != nil || c.RemoveCapability != "" }
+func (c Change) ofQuota() bool      { return c.Quota != nil || c.RemoveQuota != "" }
+func (c Change) ofGroup() bool      { return c.Group != nil || c.RemoveGroup != compute.GroupKey{} }
+
+// Apply is the catalog after these changes, right or wrong. It copies only what a change is of: there may be a thousand
+// groups of each project.
 func (c *Catalog) Apply(changes ...Change) *Catalog {
-	next := &Catalog{
-		limits: c.limits, flavors: clone(c.flavors), capabilities: clone(c.capabilities), quotas: clone(c.quotas),
-		groups: clone(c.groups),
+	next := *c
+	if slices.ContainsFunc(changes, Change.ofFlavor) {
+		next.flavors = clone(c.flavors)
+	}
+	if slices.ContainsFunc(changes, Change.ofCapability) {
+		next.capabilities = clone(c.capabilities)
+	}
+	if slices.ContainsFunc(changes, Change.ofQuota) {
+		next.quotas = clone(c.quotas)
+	}
+	if slices.ContainsFunc(changes, Change.ofGroup) {
+		next.groups = clone(c.groups)
 	}
 	for _, ch := range changes {
 		next.put(ch)
 	}
-	return next
+	return &next
 }
 
 func (c *Catalog) put(ch Change) {

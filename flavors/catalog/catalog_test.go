@@ -20,10 +20,13 @@ import (
 //	unflavor NAME [drain] / uncapability AXIS [v …] [drain] / work QUEUE N
 //	capability AXIS v[:CLASS=n|TRAIT]…
 //	quota PROJECT CLASS=n …
+//	group PROJECT NAME POLICY [most=N] [over=AXIS] [new] / ungroup PROJECT NAME / members PROJECT NAME N / groups PROJECT
 //	queues FLAVOR / resolve FLAVOR [axis=value …] / show
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &scenario{catalog: New(DefaultLimits()), work: map[compute.QueueName]int{}}
+		s := &scenario{
+			catalog: New(DefaultLimits()), work: map[compute.QueueName]int{}, members: map[compute.GroupKey]int{},
+		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out := &strings.Builder{}
 			for line := range strings.Lines(d.Input) {
@@ -40,6 +43,7 @@ func TestScenarios(t *testing.T) {
 type scenario struct {
 	catalog *Catalog
 	work    map[compute.QueueName]int
+	members map[compute.GroupKey]int
 }
 
 func (s *scenario) run(out *strings.Builder, words []string) {
@@ -75,6 +79,18 @@ func (s *scenario) run(out *strings.Builder, words []string) {
 		ch, err = s.catalog.RemoveCapability(compute.AxisName(args[0]), names[compute.AxisValue](args[1:]), work, drain)
 	case "quota":
 		ch, err = s.catalog.SetQuota(compute.Quota{Project: compute.Project(args[0]), Limits: resources(args[1:])})
+	case "members":
+		s.members[groupKey(args)] = number(args[2])
+		return
+	case "groups":
+		for _, g := range s.catalog.Groups(compute.Project(args[0])) {
+			fmt.Fprintf(out, "%s: %s, %s\n", g.Name, g.Policy, g.Rule())
+		}
+		return
+	case "group":
+		ch, err = s.catalog.SetGroup(group(args))
+	case "ungroup":
+		ch, err = s.catalog.RemoveGroup(groupKey(args), func(key compute.GroupKey) int { return s.members[key] })
 	case "force": // what a race or a foreign hand may leave in the log
 		f := flavor(args)
 		ch = Change{Flavor: &f}
@@ -132,6 +148,32 @@ func flavor(args []string) compute.Flavor {
 	}
 	f.Resources = resources(rest)
 	return f
+}
+
+func groupKey(args []string) compute.GroupKey {
+	return compute.GroupKey{Project: compute.Project(args[0]), Name: compute.GroupName(strings.ReplaceAll(args[1], "~", ""))}
+}
+
+// group reads a group, and whether it is only to be made; ~ stands for an empty name.
+func group(args []string) (g compute.Group, onlyNew bool) {
+	key := groupKey(args)
+	policy, err := compute.ParseGroupPolicy(args[2])
+	if err != nil {
+		panic(err)
+	}
+	g = compute.Group{Project: key.Project, Name: key.Name, Policy: policy}
+	for _, a := range args[3:] {
+		key, value, _ := strings.Cut(a, "=")
+		switch key {
+		case "most":
+			g.Most = uint32(number(value))
+		case "over":
+			g.Over = compute.AxisName(value)
+		default:
+			onlyNew = true
+		}
+	}
+	return g, onlyNew
 }
 
 func capability(args []string) compute.Capability {

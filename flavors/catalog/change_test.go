@@ -14,17 +14,20 @@ import (
 
 var one = compute.Resources{compute.VCPU: 1}
 
-// some is a catalog with a flavor, an axis that nobody uses, and a quota.
+// some is a catalog with a flavor, an axis that nobody uses, a quota and a group.
 func some() *Catalog {
 	gpu := capability([]string{"gpu", "a100", "h100"})
 	return New(DefaultLimits()).Apply(
 		Change{Flavor: &compute.Flavor{Name: "a", Resources: one}}, Change{Capability: &gpu},
 		Change{Quota: &compute.Quota{Project: "p", Limits: one}},
+		Change{Group: &compute.Group{Project: "p", Name: "web", Policy: compute.Affinity}},
 	)
 }
 
 // all is what a catalog has.
-func all(c *Catalog) string { return fmt.Sprint(c.Flavors(), c.Capabilities(), c.Quotas()) }
+func all(c *Catalog) string {
+	return fmt.Sprint(c.Flavors(), c.Capabilities(), c.Quotas(), c.Groups("p"), c.Groups("q"))
+}
 
 // What was changed is found as it is now, and a change that is reverted leaves the catalog as it was.
 func TestApplyAndRevert(t *testing.T) {
@@ -35,6 +38,7 @@ func TestApplyAndRevert(t *testing.T) {
 	if was != fmt.Sprint(
 		[]compute.Flavor{{Name: "a", Resources: one}}, []compute.Capability{capability([]string{"gpu", "a100", "h100"})},
 		[]compute.Quota{{Project: "p", Limits: one}},
+		[]compute.Group{{Project: "p", Name: "web", Policy: compute.Affinity}}, []compute.Group{},
 	) {
 		t.Fatal(was)
 	}
@@ -44,6 +48,10 @@ func TestApplyAndRevert(t *testing.T) {
 		"another axis": {Capability: &ssd}, "axis": {Capability: &less}, "no axis": {RemoveCapability: "gpu"},
 		"another quota": {Quota: &compute.Quota{Project: "q", Limits: one}},
 		"quota":         {Quota: &compute.Quota{Project: "p", Limits: two}}, "no quota": {RemoveQuota: "p"},
+		"another group":           {Group: &compute.Group{Project: "p", Name: "db", Policy: compute.Affinity}},
+		"another project's group": {Group: &compute.Group{Project: "q", Name: "web", Policy: compute.Affinity}},
+		"group":                   {Group: &compute.Group{Project: "p", Name: "web", Most: 1}},
+		"no group":                {RemoveGroup: compute.GroupKey{Project: "p", Name: "web"}},
 	} {
 		next := c.Apply(ch)
 		if all(next) == was || all(c) != was {
@@ -59,6 +67,13 @@ func TestApplyAndRevert(t *testing.T) {
 	f, isFlavor := c.Flavor("a")
 	gpu, isAxis := c.Capability("gpu")
 	q, isQuota := c.Quota("p")
+	g, isGroup := c.Group(compute.GroupKey{Project: "p", Name: "web"})
+	if !isGroup || g.Policy != compute.Affinity {
+		t.Errorf("found: %v", g)
+	}
+	if _, isGroup = c.Group(compute.GroupKey{Project: "q", Name: "web"}); isGroup {
+		t.Error("a group of another project is found")
+	}
 	if !isFlavor || !isAxis || !isQuota || f.Name != "a" || gpu.Axis != "gpu" || q.Project != "p" {
 		t.Errorf("found: %v %v %v", f, gpu, q)
 	}
@@ -66,6 +81,37 @@ func TestApplyAndRevert(t *testing.T) {
 	_, isAxis = c.Capability("none")
 	if _, isQuota = c.Quota("none"); isFlavor || isAxis || isQuota {
 		t.Error("what is not there is found")
+	}
+}
+
+// A change copies what it is of, and shares all else: a catalog may have very many groups.
+func TestApplyCopiesWhatChanges(t *testing.T) {
+	kinds := map[string]func(name string) Change{
+		"flavors": func(n string) Change { return Change{Flavor: &compute.Flavor{Name: compute.FlavorName(n)}} },
+		"axes":    func(n string) Change { return Change{Capability: &compute.Capability{Axis: compute.AxisName(n)}} },
+		"quotas":  func(n string) Change { return Change{Quota: &compute.Quota{Project: compute.Project(n)}} },
+		"groups": func(n string) Change {
+			return Change{Group: &compute.Group{Project: "p", Name: compute.GroupName(n)}}
+		},
+	}
+	gone := map[string]Change{
+		"flavors": {RemoveFlavor: "a"}, "axes": {RemoveCapability: "gpu"}, "quotas": {RemoveQuota: "p"},
+		"groups": {RemoveGroup: compute.GroupKey{Project: "p", Name: "web"}},
+	}
+	allocated := func(c *Catalog, ch Change) float64 { return testing.AllocsPerRun(5, func() { c.Apply(ch) }) }
+	for many, put := range kinds {
+		var changes []Change
+		for n := range 5000 {
+			changes = append(changes, put(fmt.Sprint("x", n)))
+		}
+		full := some().Apply(changes...)
+		for of, put := range kinds {
+			for _, ch := range []Change{put("new"), gone[of], {}} {
+				if with, without := allocated(full, ch), allocated(some(), ch); with != without && of != many {
+					t.Errorf("%+v makes %v allocations with many %s, and %v with one", ch, with, many, without)
+				}
+			}
+		}
 	}
 }
 

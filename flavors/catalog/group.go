@@ -30,23 +30,16 @@ func (c *Catalog) SetGroup(g compute.Group, onlyNew bool) (Change, error) {
 		return Change{}, compute.Conflict("group", string(g.Name), "exists with another rule: "+old.Rule(),
 			"change its rule instead (berth group set), or use another name")
 	}
-	if g.Over != "" && (!there || old.Over != g.Over) {
+	if g.Over != "" && g.Over != old.Over {
 		if _, ok := c.capabilities[g.Over]; !ok {
 			return Change{}, compute.NotFound("capability", string(g.Over),
 				"groups are over hosts, or over a capability that there is: berth capability list")
 		}
 	}
 	if n := len(c.Groups(g.Project)); !there && n >= compute.MaxGroups {
-		return Change{}, compute.Conflict(
-			"group",
-			string(g.Name),
-			fmt.Sprintf(
-				"project %s has %d groups, the most that it may have",
-				g.Project,
-				n,
-			),
-			"delete one that has no members",
-		)
+		return Change{}, compute.Conflict("group", string(g.Name),
+			fmt.Sprintf("project %s has %d groups, the most that it may have", g.Project, n),
+			"delete one that has no members")
 	}
 	return c.counted(Change{Group: &g}), nil
 }
@@ -58,7 +51,7 @@ func (c *Catalog) RemoveGroup(key compute.GroupKey, members Members) (Change, er
 	}
 	if members != nil {
 		if n := members(key); n > 0 {
-			return Change{}, compute.Conflict("group", string(key.Name), fmt.Sprintf("has %d members", n),
+			return Change{}, compute.Conflict("group", string(key.Name), fmt.Sprintf("has members: %d", n),
 				"delete them first")
 		}
 	}

@@ -270,13 +270,14 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		if p.Place != nil { // what waits there is of the same size
 			p.Alone = min(k.count, max(0, before.Room-int64(p.Place.Depth)))
 		}
-		after := before
+		after, more := before, mix[i].Wanted
 		if p.Fits < p.Count { // else nothing is said of it
-			after = explain.Hosts(mix[i].Wanted, filled.Left)
+			more = filled.OneMore(i, more)
+			after = explain.Hosts(more, filled.Left)
 		}
 		open := sh.seesAmounts(k.asks.Boot)
 		if open && p.Fits < p.Count {
-			p.ToGo = sh.toGo(mix[i].Wanted, after, filled.Left)
+			p.ToGo = sh.toGo(more, after, filled.Left)
 		}
 		p.Starts = p.Exists == nil && admitted[i] == p.Count && p.Fits == p.Count
 		if p.Exists != nil {
@@ -285,7 +286,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		}
 		told.Kinds[i] = explain.MixKind{
 			Name: fmt.Sprintf("%d %s", p.Count, p.Queue), Boot: k.asks.Boot, Count: p.Count, Fits: p.Fits, Alone: p.Alone,
-			Before: before, After: after, Amounts: open,
+			Before: before, After: after, Group: mix[i].Group, Amounts: open,
 		}
 		out.Kinds = append(out.Kinds, p)
 		out.Count, out.Fits, out.Admitted = out.Count+p.Count, out.Fits+p.Fits, out.Admitted+admitted[i]

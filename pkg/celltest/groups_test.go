@@ -15,12 +15,36 @@ import (
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
 
+// newGroupRig is a rig of so many hosts with one flavor, in which project p has a group.
+func newGroupRig(t *testing.T, b kafkatest.Broker, hosts int, f compute.Flavor, g compute.Group) (*rig, *client.Client) {
+	r := newRig(t, b, smallHosts(hosts)...).up()
+	c := r.as("p")
+	r.offer(c, nil, []compute.Flavor{f})
+	r.group(c, g)
+	return r, c
+}
+
 // group makes a group of the caller's project.
 func (r *rig) group(c *client.Client, g compute.Group) {
 	r.t.Helper()
 	g.Project = c.Project()
 	_, err := c.CreateGroup(r.t.Context(), g)
 	r.must(err)
+}
+
+// member is the boot of a member of a group.
+func member(f compute.FlavorName, g compute.GroupName) compute.Boot {
+	return compute.Boot{Flavor: f, Rules: compute.InGroup(g)}
+}
+
+// groupIsOn checks on how many hosts the members of a group are, and whether they break its rule.
+func (r *rig) groupIsOn(c *client.Client, name compute.GroupName, hosts int, breaks bool) {
+	r.t.Helper()
+	g, err := c.Group(r.t.Context(), name)
+	r.must(err)
+	if len(g.Domains) != hosts || g.Breaks != breaks {
+		r.t.Errorf("%+v", g)
+	}
 }
 
 // keptApart checks by what hosts did that at no moment more than most of these ran on one host, and keptTogether that
@@ -111,20 +135,12 @@ func (r *rig) awaitCount(ids []compute.InstanceID, want int) (active []compute.I
 // is gone.
 func TestGroupKeepsApart(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := newRig(t, b, smallHosts(4)...).up()
-		c := r.as("p")
-		r.offer(c, nil, []compute.Flavor{small("m1.small")})
-		r.group(c, compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1})
-		ids := r.boot(c, 7, compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("web")})
+		r, c := newGroupRig(t, b, 4, small("m1.small"), compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1})
+		ids := r.boot(c, 7, member("m1.small", "web"))
 		first := r.awaitCount(ids, 4)
 		waits := r.groupWaits(c, ids, 3)
-		r.explained(
-			c,
-			waits[0],
-			"group web: at most 1 on one host, and 4 members on hosts",
-			asker,
-			"delete a member of group web",
-		)
+		r.explained(c, waits[0], "group web: at most 1 on one host, and 4 members on hosts", asker,
+			"delete a member of group web")
 
 		r.stop("conductor")
 		r.startConductor("second")
@@ -155,16 +171,12 @@ func TestGroupKeepsApart(t *testing.T) {
 // does not want to wait ends with the rule as its reason.
 func TestGroupStaysTogether(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := newRig(t, b, smallHosts(3)...).up()
-		c := r.as("p")
 		half := small("half")
 		half.Resources[compute.VCPU] = 8
-		r.offer(c, nil, []compute.Flavor{half})
-		r.group(c, compute.Group{Name: "db", Policy: compute.Affinity})
-		member := compute.Boot{Flavor: "half", Rules: compute.InGroup("db")}
-		ids := r.boot(c, 3, member)
+		r, c := newGroupRig(t, b, 3, half, compute.Group{Name: "db", Policy: compute.Affinity})
+		ids := r.boot(c, 3, member("half", "db"))
 		first := r.awaitCount(ids, 2)
-		impatient := member
+		impatient := member("half", "db")
 		impatient.OnNoCapacity = compute.FailAtOnce
 		ended := r.boot(c, 1, impatient)
 		r.await(ended, compute.StateError)
@@ -172,11 +184,7 @@ func TestGroupStaysTogether(t *testing.T) {
 		r.delete(c, first[:1])
 		r.await(first[:1], compute.StateDeleted)
 		r.awaitCount(ids, 2)
-		g, err := c.Group(t.Context(), "db")
-		r.must(err)
-		if len(g.Domains) != 1 || g.Breaks {
-			t.Errorf("%+v", g)
-		}
+		r.groupIsOn(c, "db", 1, false)
 		r.keptTogether(ids)
 		r.sane()
 	})
@@ -185,19 +193,13 @@ func TestGroupStaysTogether(t *testing.T) {
 // TestSoftGroups: a preference is given up after a while, and denies nothing.
 func TestSoftGroups(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := newRig(t, b, smallHosts(2)...).up()
-		c := r.as("p")
-		r.offer(c, nil, []compute.Flavor{small("m1.small")})
-		r.group(c, compute.Group{Name: "apart", Policy: compute.SoftAntiAffinity, Most: 1})
-		two := r.boot(c, 2, compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("apart")})
+		r, c := newGroupRig(t, b, 2, small("m1.small"),
+			compute.Group{Name: "apart", Policy: compute.SoftAntiAffinity, Most: 1})
+		two := r.boot(c, 2, member("m1.small", "apart"))
 		r.await(two, compute.StateActive)
 		r.keptApart(two, 1)
-		r.await(r.boot(c, 1, compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("apart")}), compute.StateActive)
-		g, err := c.Group(t.Context(), "apart")
-		r.must(err)
-		if !g.Breaks || len(g.Domains) != 2 {
-			t.Errorf("%+v", g)
-		}
+		r.await(r.boot(c, 1, member("m1.small", "apart")), compute.StateActive)
+		r.groupIsOn(c, "apart", 2, true)
 	})
 }
 
@@ -210,8 +212,8 @@ func TestWrongGroups(t *testing.T) {
 			[]compute.Flavor{small("m1.small", "zone")})
 		r.group(c, compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1, Over: "zone"})
 		for what, err := range map[string]error{
-			"project p shows what there is": second(c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("none")})),
-			"choose a value of zone":        second(c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("web")})),
+			"project p shows what there is": second(c.Boot(t.Context(), "", member("m1.small", "none"))),
+			"choose a value of zone":        second(c.Boot(t.Context(), "", member("m1.small", "web"))),
 			"berth group set":               second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "web", Policy: compute.Affinity})),
 			"capability \"rack\"":           second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "rack", Policy: compute.Affinity, Over: "rack"})),
 			"does not exist":                c.DeleteGroup(t.Context(), "none"),
@@ -244,12 +246,10 @@ func TestManyMembersApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("150 hosts")
 	}
-	r := newRig(t, kafkatest.Embedded(t), smallHosts(hosts)...).up()
-	c := r.as("p")
-	r.offer(c, nil, []compute.Flavor{small("m1.small")})
-	r.group(c, compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1})
+	r, c := newGroupRig(t, kafkatest.Embedded(t), hosts, small("m1.small"),
+		compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1})
 	began := time.Now()
-	ids := r.boot(c, boots, compute.Boot{Flavor: "m1.small", Rules: compute.InGroup("web")})
+	ids := r.boot(c, boots, member("m1.small", "web"))
 	r.stop("conductor")
 	r.startConductor("second")
 	for _, h := range r.hosts[:10] {

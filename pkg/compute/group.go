@@ -87,9 +87,9 @@ func (g Group) Check() error {
 	case int(g.Policy) >= len(groupPolicyNames):
 		return Invalid("policy", g.Policy.String(), "give one that this version knows")
 	case g.Policy.Apart() && (g.Most < 1 || g.Most > MaxMost):
-		return Invalid("most", fmt.Sprint(g.Most), fmt.Sprintf("give 1 to %d with %s", MaxMost, g.Policy))
+		return Invalid("max_per_host", fmt.Sprint(g.Most), fmt.Sprintf("give 1 to %d with %s", MaxMost, g.Policy))
 	case !g.Policy.Apart() && g.Most != 0:
-		return Invalid("most", fmt.Sprint(g.Most), "leave it out with "+g.Policy.String()+": all members are together")
+		return Invalid("max_per_host", fmt.Sprint(g.Most), "leave it out with "+g.Policy.String()+": all members are together")
 	case g.Policy.Soft() && g.Over != "":
 		return Invalid("over", string(g.Over), "leave it out with "+g.Policy.String()+
 			": each request chooses its "+string(g.Over)+" itself, so there is nothing to prefer")

@@ -42,11 +42,11 @@ type Unfit struct {
 func Hosts(w Wanted, hosts []Host) Answer {
 	var out Answer
 	short, traits := map[compute.ResourceClass]Shortage{}, map[compute.Trait]Unfit{}
-	order := nearer(w)
+	order, roomiest := nearer(w), int64(0)
 	for _, h := range hosts {
 		v := Judge(w, h)
 		out.Counts[v.Standing]++
-		out.Room += v.Room
+		out.Room, roomiest = out.Room+v.Room, max(roomiest, v.Room)
 		out.Empty += v.Empty
 		switch v.Standing {
 		case Full:
@@ -68,6 +68,9 @@ func Hosts(w Wanted, hosts []Host) Answer {
 		if first := &out.first[v.Standing]; first.Host == "" || order(v, *first) < 0 {
 			*first = v
 		}
+	}
+	if out.Room = min(out.Room, w.Group.allowsInAll()); w.Group.together() {
+		out.Room = roomiest
 	}
 	out.Short = slices.SortedFunc(maps.Values(short), func(a, b Shortage) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Class, b.Class))

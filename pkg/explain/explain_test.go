@@ -63,6 +63,11 @@ func told(f Facts, hosts []Host) string {
 	if f.Instance != nil && f.Instance.State == compute.StateQueued {
 		f.Hosts = Hosts(WantedBy(f.Instance), hosts)
 	}
+	return toldOf(f, hosts)
+}
+
+// toldOf is the same of hosts that are judged already.
+func toldOf(f Facts, hosts []Host) string {
 	if f.Instance != nil {
 		for _, h := range hosts {
 			if h.Beacon.Host == f.Instance.Boot.Host {

@@ -57,6 +57,18 @@ func fill(at judge, ahead, mix []Kind, hosts []Host) Filled {
 	return out
 }
 
+// OneMore is what one more of a kind of the mix wants, beside those of it that were put on hosts.
+func (f Filled) OneMore(kind int, w Wanted) Wanted {
+	there := map[compute.HostID]uint32{}
+	for _, p := range f.puts {
+		if p.kind == kind {
+			there[p.host] += uint32(p.count)
+		}
+	}
+	w.Group = w.Group.with(there)
+	return w
+}
+
 // mostInTheWay are the hosts, of which those come first that can take most kinds of a mix.
 func (f *Filled) mostInTheWay(mix []Kind) []Host {
 	type takes struct {
@@ -86,12 +98,12 @@ func (f *Filled) mostInTheWay(mix []Kind) []Host {
 //
 // Members of a group are counted beside those that are on hosts already, and beside each other if they are of one kind.
 func (f *Filled) put(kind int, k Kind) (n int64) {
-	only := -1
+	only, most := -1, min(k.Count, k.Group.allowsInAll())
 	if k.Group.together() {
 		only = f.roomiest(k)
 	}
 	for i, h := range f.Left {
-		if n == k.Count {
+		if n == most {
 			break
 		}
 		if only >= 0 && i != only {
@@ -100,7 +112,7 @@ func (f *Filled) put(kind int, k Kind) (n int64) {
 		if !f.at(k.Wanted, h).Now() {
 			continue
 		}
-		some := min(k.Count-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
+		some := min(most-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
 		f.Left[i] = h.without(k.Resources, some)
 		f.puts = append(f.puts, put{k.Wanted, kind, h.Beacon.Host, some})
 		n += some

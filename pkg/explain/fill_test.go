@@ -86,6 +86,7 @@ func anyKind(rt *rapid.T) Kind {
 	if rapid.IntRange(0, 4).Draw(rt, "pinned") == 0 {
 		w.Host = "h1"
 	}
+	w.Group = anyGroup(rt)
 	return Kind{w, rapid.Int64Range(1, 9).Draw(rt, "count")}
 }
 
@@ -124,12 +125,20 @@ func TestWhatIsSaidToFitFits(t *testing.T) {
 			by[h.Beacon.Host], free[h.Beacon.Host] = h, h.Beacon.Free.Clone()
 		}
 		got, there := Fill(ahead, mix, hosts), make([]int64, len(mix))
+		members := map[*Group]map[compute.HostID]int64{} // that were put on hosts
+		for _, k := range slices.Concat(ahead, mix) {
+			members[k.Group] = map[compute.HostID]int64{}
+		}
 		for _, p := range got.puts {
 			for range p.count {
 				if !takes(by[p.host], free[p.host], p.Wanted) {
 					rt.Fatalf("%+v does not fit on %s, where %v is free", p.Wanted, p.host, free[p.host])
 				}
+				if !rules(p.Group, members[p.Group], p.host) {
+					rt.Fatalf("%+v breaks its rule on %s, beside %v", p.Group, p.host, members[p.Group])
+				}
 				free[p.host] = free[p.host].Minus(p.Resources)
+				members[p.Group][p.host]++
 			}
 			if p.kind >= 0 {
 				there[p.kind] += p.count
@@ -151,7 +160,7 @@ func TestWhatIsSaidToFitFits(t *testing.T) {
 				rt.Fatalf("alone %d of %+v", alone, k)
 			}
 			for h := range maps.Keys(by) {
-				if got.Fits[i] < k.Count && takes(by[h], free[h], k.Wanted) {
+				if got.Fits[i] < k.Count && takes(by[h], free[h], k.Wanted) && rules(k.Group, members[k.Group], h) {
 					rt.Fatalf("%d of %+v, and one more has room on %s, where %v is free", got.Fits[i], k, h, free[h])
 				}
 			}

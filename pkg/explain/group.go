@@ -4,6 +4,8 @@ package explain
 
 import (
 	"fmt"
+	"maps"
+	"math"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -29,6 +31,30 @@ func (g *Group) allows(h compute.HostID) int64 {
 		return 0
 	}
 	return compute.MaxAmount
+}
+
+// with is the group with members more, by host, that have the choice of this machine; nil: there is none.
+func (g *Group) with(more map[compute.HostID]uint32) *Group {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.On = maps.Clone(g.On)
+	if out.On == nil {
+		out.On = map[compute.HostID]uint32{}
+	}
+	for h, n := range more {
+		out.On[h], out.All, out.Same = out.On[h]+n, out.All+n, out.Same+n
+	}
+	return &out
+}
+
+// allowsInAll is how many members more all hosts may have together: those that are counted have one value of an axis.
+func (g *Group) allowsInAll() int64 {
+	if g != nil && g.Rule.Policy == compute.AntiAffinity && g.Rule.Over != "" {
+		return left(g.Rule.Most, g.Same)
+	}
+	return math.MaxInt64
 }
 
 func left(most, there uint32) int64 { return int64(most) - int64(min(most, there)) }

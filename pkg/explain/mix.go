@@ -64,6 +64,7 @@ type MixKind struct {
 	Alone   int64  // without them
 	Before  Answer // of hosts as they are
 	After   Answer // of hosts with all of the mix that fits
+	Group   *Group // of Before; nil: it is in none that has a rule
 	Amounts bool   // what one host has free may be told
 }
 
@@ -94,7 +95,7 @@ func TellMix(m Mix) Told {
 		if k.Fits > 0 {
 			out.Asker = append(out.Asker, "boot as many as have room")
 		}
-		left := Facts{Hosts: k.After, Instance: &compute.Instance{Boot: k.Boot}}
+		left := Facts{Hosts: k.After, Instance: &compute.Instance{Boot: k.Boot}, Group: k.Group}
 		out.Asker = append(out.Asker, left.asker()...)
 		out.Operators = append(out.Operators, k.After.operators()...)
 	}
@@ -114,6 +115,9 @@ func (k MixKind) lacks() string {
 	case k.Before.Now() == 0 && k.Amounts:
 		return fmt.Sprintf("no host can take one now: of %s %s", count(k.Before.Total(), "host"),
 			strings.Join(append(k.Before.laters(), k.Before.nevers()...), ", "))
+	}
+	if g := k.Group; g != nil && k.After.Counts[Full] == 0 { // so it is the rule
+		return fmt.Sprintf("the rule of group %s (%s) lets no host have one more", g.Rule.Name, g.Rule.Rule())
 	}
 	if v := k.After.first[Full]; v.Host != "" && k.Amounts {
 		return "the host that lacks least for one more is short of " + Amounts(v.Short)

@@ -51,7 +51,7 @@ func TestTellMix(t *testing.T) {
 		for i, k := range mix {
 			m.Kinds = append(m.Kinds, MixKind{
 				Name: "some", Count: k.Count, Fits: filled.Fits[i], Alone: Fill(nil, mix[i:i+1], hosts).Fits[0], Amounts: true,
-				Before: Hosts(k.Wanted, hosts), After: Hosts(k.Wanted, filled.Left),
+				Before: Hosts(k.Wanted, hosts), After: Hosts(filled.OneMore(i, k.Wanted), filled.Left), Group: k.Group,
 			})
 		}
 		return TellMix(m)

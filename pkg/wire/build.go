@@ -13,7 +13,7 @@ import (
 
 // EncodeBuild makes the record of a queue; its key is the instance id.
 func EncodeBuild(b compute.Build) Record {
-	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed).withGroup(b.Group != nil).withSet(b.Hold > 0)
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace).inLeastSchema(b.Sealed, b.Group != nil, b.Hold > 0)
 }
 
 // DecodeBuild reads a record of a queue.

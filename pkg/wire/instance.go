@@ -50,7 +50,7 @@ func EncodeInstance(i compute.Instance) Record {
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
 		Set:        setTo(i.Boot.Set()),
-	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "").withSet(i.Boot.Set().ID != "")
+	}, i.Trace).inLeastSchema(i.Boot.Sealed, i.Boot.Group() != "", i.Boot.Set().ID != "")
 }
 
 func setTo(s compute.Set) *pb.InstanceSet {

@@ -52,10 +52,13 @@ func EncodeRequest(q compute.Request) Record {
 		m.Operation = &pb.Request_Confirm{Confirm: &pb.ConfirmHost{Host: text(q.Host)}}
 	}
 	rec := seal(requestKey(q), m, q.Trace)
-	if q.Op == compute.OpBoot && q.Boot != nil {
-		rec = rec.withSealed(q.Boot.Sealed).withGroup(q.Boot.Group() != "")
+	switch {
+	case q.Op == compute.OpBoot && q.Boot != nil:
+		return rec.inLeastSchema(q.Boot.Sealed, q.Boot.Group() != "", false)
+	case q.Op == compute.OpBootSet:
+		return rec.inLeastSchema("", false, true)
 	}
-	return rec.withSet(q.Op == compute.OpBootSet)
+	return rec
 }
 
 func bootSetTo(set []compute.SetBoot) *pb.BootSet {

@@ -25,25 +25,18 @@ const (
 	schemaSets   compute.Schema = 4 // has instances of sets
 )
 
-func (r Record) withSealed(s compute.Sealed) Record {
-	if len(s) == 0 {
-		return r
+// inLeastSchema is the record of a machine in the least schema that has all that it says: its user data may be sealed,
+// and it may be a member of a group or one of a set.
+func (r Record) inLeastSchema(s compute.Sealed, member, ofSet bool) Record {
+	switch {
+	case ofSet:
+		return r.InSchema(schemaSets)
+	case member:
+		return r.InSchema(schemaGroups)
+	case s != "":
+		return r.InSchema(schemaSealed)
 	}
-	return r.InSchema(schemaSealed)
-}
-
-func (r Record) withGroup(member bool) Record {
-	if !member {
-		return r
-	}
-	return r.InSchema(schemaGroups)
-}
-
-func (r Record) withSet(is bool) Record {
-	if !is {
-		return r
-	}
-	return r.InSchema(schemaSets)
+	return r
 }
 
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook

@@ -81,7 +81,7 @@ func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 // publish counts a build among those that lie in the queue. How long claims take is
 // told from here on, by one clock: that of the conductor may be another.
 func (r *Ringer) publish(q *queue, w Work, now time.Time) {
-	w.Due = now
+	w.Due, w.apart = now, w.Apart != nil && w.Apart()
 	q.works[w.Key], r.waiting[q.name] = w, struct{}{}
 	q.countWork(w, 1)
 	q.noteBuild(now)
@@ -103,7 +103,7 @@ func (q *queue) countWork(w Work, n int) {
 	if w.picks() {
 		q.picky += n
 	}
-	if w.Apart {
+	if w.apart {
 		q.apart += n
 	}
 }
@@ -194,9 +194,16 @@ func (r *Ringer) NowFits(name compute.QueueName, h compute.HostID, now time.Time
 	}
 }
 
-// Again says that hosts which have left a queue's work to others may take it now: it is as if none had been rung in vain.
+// Again says that hosts which have left a queue's work to others may take it now, and that it may want other hosts: it
+// is as if none had been rung in vain.
 func (r *Ringer) Again(name compute.QueueName, now time.Time) {
 	if q := r.queues[name]; q != nil && len(q.works) > 0 {
+		for key, w := range q.works {
+			q.countWork(w, -1)
+			w.apart = w.Apart != nil && w.Apart()
+			q.countWork(w, 1)
+			q.works[key] = w
+		}
 		clear(q.rung)
 		q.vain, q.judged = 0, time.Time{}
 		r.schedule(q, now.Add(r.rules.Soonest/2))

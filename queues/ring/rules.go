@@ -43,8 +43,11 @@ type Work struct {
 	Avoid  []compute.HostID // it must not run there
 	Failed []compute.HostID // earlier attempts failed there: rather not
 	// Kept says whether it must not run on a host as things are; nil: on none. It may change at any time.
-	Kept  func(compute.HostID) bool
-	Apart bool // it wants a host that has none of its group
+	Kept func(compute.HostID) bool
+	// Apart says whether it wants a host that has none of its group; nil: it does not. It is asked once the work is
+	// published, and by Again.
+	Apart func() bool
+	apart bool // what it said last
 }
 
 // Ring is what one host is told.
