@@ -97,7 +97,6 @@ const setTry = 2 * time.Minute
 func endsOf(b Published, x Wanted) field {
 	if tried := b.Deadline.Sub(b.At); x.Set != "" && tried == setTry {
 		x.Boot.Deadline = min(x.Boot.Deadline, setTry)
-		x.Began = b.Seen.Add(-reckoned - time.Second)
 	}
 	return ends(b.Deadline, b.Seen, x)
 }
