@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -224,4 +225,21 @@ func TestPinnedWorkThatWasDeniedIsOfferedAgain(t *testing.T) {
 		c.want(compute.StateActive)
 		stop(c, n)
 	})
+}
+
+// Work that only hosts with a member have seen is taken out of its queue before that drops it, and its conductor is told.
+func TestPassedOn(t *testing.T) {
+	for delivery, want := range map[int16]wire.Ack{
+		fetch.LastDelivery - 1: wire.AckRelease, fetch.LastDelivery: wire.AckAccept, fetch.LastDelivery + 3: wire.AckAccept,
+	} {
+		a := arrival{host: "h", delivery: delivery, offers: true, fits: true, slots: 1, members: 1}
+		apart(1)(&a.build)
+		if how, _ := a.verdict(); how != want || a.passedOn() != (want == wire.AckAccept) {
+			t.Errorf("delivery %d: %v, told %t", delivery, how, a.passedOn())
+		}
+	}
+	a := arrival{host: "h", delivery: fetch.LastDelivery, offers: true, fits: true, slots: 1, members: 1}
+	if how, _ := a.verdict(); how != 0 {
+		t.Errorf("work of no group: %v", how)
+	}
 }

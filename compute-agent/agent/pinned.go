@@ -61,11 +61,16 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	if why == "" {
 		return false
 	}
+	l.tellNotTaken(b, why)
+	return true
+}
+
+// tellNotTaken tells the conductor why work is not taken that no other host will look at now.
+func (l *loop) tellNotTaken(b compute.Build, why string) {
 	l.reports.tell(compute.Report{
 		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why,
 		Trace: b.Trace,
 	})
-	return true
 }
 
 // undone says whether what was done for an attempt is given back: it was denied, or never answered. Offered again it is

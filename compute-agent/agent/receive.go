@@ -93,6 +93,9 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	switch how, why := a.verdict(); how {
 	case wire.AckAccept:
 		l.debug("work is void", b, why)
+		if a.passedOn() {
+			l.tellNotTaken(b, why)
+		}
 		l.o.Puller.Ack(ref, wire.AckAccept)
 	case wire.AckRelease:
 		l.debug("work is left to others", b, why)

@@ -43,6 +43,8 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 		return wire.AckRelease, "this host does not offer any more"
 	case slices.Contains(a.build.Avoid, a.host):
 		return wire.AckRelease, "the request avoids this host"
+	case a.passedOn():
+		return wire.AckAccept, "every host that has seen it has as many of its group as may be"
 	case a.fullOfGroup():
 		return wire.AckRelease, "as many of its group are here as may be"
 	case slices.Contains(a.build.Failed, a.host) && !again:
@@ -69,6 +71,10 @@ func (a arrival) fullOfGroup() bool {
 	return g != nil && g.Most > 0 && !a.groupOver &&
 		(a.members >= g.Most || a.adopted && slices.Contains(g.Full, a.host))
 }
+
+// passedOn says whether work of a group has been left to others by so many hosts that its queue is about to drop it. It is
+// taken out, and its conductor is told, which offers it again with what it knows of the group by then.
+func (a arrival) passedOn() bool { return a.fullOfGroup() && a.delivery >= fetch.LastDelivery }
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its user
 // data is sealed under a key that this process has not, or its flavor was another when it was asked for (outgrown),

@@ -25,6 +25,9 @@ type held struct {
 // ThirdDelivery is when it seems that nobody else wants the work.
 const ThirdDelivery = 3
 
+// LastDelivery is when work that hosts leave to each other is said to its conductor: a queue drops it after the 25th.
+const LastDelivery = 20
+
 // mostHeld bounds how much work is held at once.
 const mostHeld = 64
 

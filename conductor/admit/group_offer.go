@@ -97,11 +97,20 @@ func (g *group) forHosts(until time.Time) *compute.BuildGroup {
 	return b
 }
 
-// placeRefused hears that the host of an affinity group cannot take a member now. It is offered there again later, or,
-// where the rule is a preference, to all.
+// placeRefused hears that a host does not take a member now. That of an affinity group is offered there again later, or,
+// where the rule is a preference, to all. One of an anti-affinity group has come to hosts that may not have it only, so
+// often that its queue would have dropped it: it is offered again in a moment, by what is known of the group then.
 func (s *step) placeRefused(e *entry, r compute.Report) {
 	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Apart() || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
+	if g == nil || g.rule == nil || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
+		return
+	}
+	if g.rule.Policy.Apart() {
+		s.unpublish(e)
+		e.pub.state, e.pub.republished = passed, 0
+		e.pub.at = s.at().Add(s.opts.GroupEvery - s.opts.RepublishAfter)
+		s.setOut(e, true)
+		s.reschedule(e)
 		return
 	}
 	if g.rule.Policy.Soft() {

@@ -44,7 +44,7 @@ const (
 	ReportGone              // destroyed, or never known here
 	ReportChanged           // its power state changed
 	ReportHello             // this agent begins a new journal
-	ReportPinned            // a pinned build cannot be taken: Message says why
+	ReportPinned            // a pinned build cannot be taken, or hosts pass one of a group on to each other: Message says why
 )
 
 var reportOpNames = [...]string{
