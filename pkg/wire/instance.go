@@ -47,7 +47,10 @@ func EncodeInstance(i compute.Instance) Record {
 		ActiveAt:   stamp(i.ActiveAt),
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
-	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "")
+
+		Spread:       text(i.Boot.Spread().Spread),
+		SpreadChosen: i.Boot.Spread().Chosen,
+	}, i.Trace).withSealed(i.Boot.Sealed).withGroup(i.Boot.Group() != "").withSpread(i.Boot.Spread().Spread)
 }
 
 // DecodeInstance reads an instance. The error of a tombstone has the field
@@ -95,9 +98,19 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 
 		Trace: r.trace(),
 	}
+	i.Boot.Rules = spreadFrom(r, i.Boot.Rules, m)
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i
+}
+
+// spreadFrom is the rules of an instance with what the conductor that admitted it noted there.
+func spreadFrom(r *reader, rules *compute.PlacementRules, m *pb.Instance) *compute.PlacementRules {
+	axis := needsSchema(r, "spread", schemaSpread, compute.AxisName(m.GetSpread()))
+	if axis == "" || rules == nil {
+		return rules
+	}
+	return &compute.PlacementRules{Group: rules.Group, Spread: axis, Chosen: m.GetSpreadChosen()}
 }
 
 func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {

@@ -101,6 +101,9 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, reports(), EncodeReport, DecodeReport)
 	roundTrip(t, rapid.Map(generate[compute.Instance](), func(i compute.Instance) compute.Instance {
 		i.Queue = compute.QueueName(cut(string(i.Queue), maxQueueName))
+		if i.Boot.Spread().Spread == "" {
+			i.Boot.Rules = compute.InGroup(i.Boot.Group())
+		}
 		return i
 	}), EncodeInstance, DecodeInstance)
 	roundTrip(t, generate[compute.Rejected](), EncodeRejected, DecodeRejected)
@@ -153,8 +156,14 @@ func TestRoundTrip(t *testing.T) {
 		if g.Most = g.Most%compute.MaxMost + 1; !g.Policy.Apart() {
 			g.Most = 0
 		}
-		if g.Policy.Soft() {
+		if g.Policy.Soft() || g.Policy == compute.SpreadOnly {
 			g.Over = ""
+		}
+		if g.Skew %= compute.MaxSkew; g.Policy == compute.SpreadOnly && g.Spread == "" {
+			g.Spread = "zone"
+		}
+		if g.Spread == g.Over || g.Spread == "" {
+			g.Spread, g.Skew = "", 0
 		}
 		return g
 	}), EncodeGroup, func(rec Record) (compute.Group, error) {
@@ -187,6 +196,7 @@ func requests() *rapid.Generator[compute.Request] {
 		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpChange)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
 			boot := generate[compute.Boot]().Draw(t, "boot")
+			boot.Rules = compute.InGroup(boot.Group()) // the rest of it is of instances
 			boot.Attempts %= compute.MaxAttempts + 1
 			boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 			boot.Name = cut(boot.Name, compute.MaxNameLength)

@@ -15,13 +15,15 @@ import (
 //
 // What is written is another matter: the least schema that has all that the record says,
 // which its encoder chooses. It is compute.FirstSchema, schemaSealed for what has sealed
-// user data (decision 0052), and schemaGroups for what is about a member of a group
-// (decision 0062). So a cell without either is one that older versions read.
-const Schema = 3
+// user data (decision 0052), schemaGroups for what is about a member of a group
+// (decision 0062), and schemaSpread for groups that spread their members, and for the
+// instances of those (decision 0064). So a cell without these is one that older versions read.
+const Schema = 4
 
 const (
 	schemaSealed compute.Schema = 2 // has sealed user data
 	schemaGroups compute.Schema = 3 // has members of groups
+	schemaSpread compute.Schema = 4 // has groups that spread their members
 )
 
 func (r Record) withSealed(s compute.Sealed) Record {
@@ -36,6 +38,13 @@ func (r Record) withGroup(member bool) Record {
 		return r
 	}
 	return r.InSchema(schemaGroups)
+}
+
+func (r Record) withSpread(axis compute.AxisName) Record {
+	if axis == "" {
+		return r
+	}
+	return r.InSchema(schemaSpread)
 }
 
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,8 +23,10 @@ func TestWrittenInTheFirstSchema(t *testing.T) {
 			want = "2"
 		case inSchemaOfGroups(s):
 			want = "3"
+		case strings.HasSuffix(s.name, "-spread"):
+			want = "4"
 		}
-		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: "4"} {
+		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: fmt.Sprint(Schema + 1)} {
 			if got := string(s.rec.WrittenUpTo(n).Header(HeaderSchema)); got != want {
 				t.Errorf("%s is written in schema %q by one that may write %d", s.name, got, n)
 			}
@@ -38,13 +41,15 @@ func inSchemaOfGroups(s sample) bool {
 }
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
-// that, nor is the group of a member.
+// that, nor is the group of a member, nor a group that spreads its members as one that does not.
 func TestNotOverlooked(t *testing.T) {
 	for _, s := range append(sealedSamples(), groupSamples()...) {
 		last := compute.Schema(1) // that does not know it
 		switch {
 		case inSchemaOfGroups(s):
 			last = schemaGroups - 1
+		case strings.HasSuffix(s.name, "-spread"):
+			last = schemaSpread - 1
 		case !strings.HasSuffix(s.name, "-sealed"):
 			continue
 		}

@@ -283,7 +283,13 @@ type Instance struct {
 	// of the SHA-256 of those it was booted with (at least 1): of the name, and of the
 	// name and value of each entry in the order of the names, each part behind its
 	// length in eight bytes. It tells whether a boot that is repeated is this one.
-	BootedAs      uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
+	BootedAs uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
+	// spread is the capability over which its group spread members when it was
+	// admitted; absent: none. An instance that has it is written in schema 4.
+	Spread string `protobuf:"bytes,33,opt,name=spread,proto3" json:"spread,omitempty"`
+	// spread_chosen says that the conductor chose the value in boot.with for that
+	// capability; the request chose none.
+	SpreadChosen  bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +541,20 @@ func (x *Instance) GetBootedAs() uint64 {
 	return 0
 }
 
+func (x *Instance) GetSpread() string {
+	if x != nil {
+		return x.Spread
+	}
+	return ""
+}
+
+func (x *Instance) GetSpreadChosen() bool {
+	if x != nil {
+		return x.SpreadChosen
+	}
+	return false
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -694,7 +714,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\n" +
 	"\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -732,7 +752,9 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
 	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
 	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x1b\n" +
-	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x1a<\n" +
+	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x12\x16\n" +
+	"\x06spread\x18! \x01(\tR\x06spread\x12#\n" +
+	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +
