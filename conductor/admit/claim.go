@@ -81,7 +81,7 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 	if e.in != nil && slices.Contains(e.in.denied, r.Claim) {
 		return attemptOver(r, "this claim was denied by the rule of its group")
 	}
-	return e.groupRefuses(r.Host)
+	return s.groupRefuses(e, r.Host)
 }
 
 func attemptOver(r compute.Report, detail string) *compute.Reason {

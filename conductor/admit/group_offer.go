@@ -12,7 +12,7 @@ import (
 
 // offerElsewhere offers the members of an affinity group anew where they belong somewhere else than before.
 func (s *step) offerElsewhere(g *group) {
-	if g.rule == nil || g.rule.Policy.Apart() || g.rule.Over != "" {
+	if g.rule == nil || !g.rule.Policy.Together() || g.rule.Over != "" {
 		g.place = ""
 		return
 	}
@@ -68,7 +68,7 @@ func (s *step) asMember(e *entry, effect Effect) Effect {
 		told.Command.Build.Group = member
 		return told
 	}
-	if apart || g.rule == nil || g.rule.Over != "" {
+	if g.rule == nil || !g.rule.Policy.Together() || g.rule.Over != "" {
 		return effect
 	}
 	if !queued || g.there.all == 0 || g.rule.Policy.Soft() && (s.softOver(e) || e.avoids(g.home())) {
@@ -101,7 +101,7 @@ func (g *group) forHosts(until time.Time) *compute.BuildGroup {
 // where the rule is a preference, to all.
 func (s *step) placeRefused(e *entry, r compute.Report) {
 	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Apart() || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
+	if g == nil || g.rule == nil || !g.rule.Policy.Together() || e.in.outAs == "" || e.inst.Attempt != r.Attempt {
 		return
 	}
 	if g.rule.Policy.Soft() {

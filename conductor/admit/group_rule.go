@@ -30,9 +30,15 @@ func (v View) admitToGroup(p compute.Project, b *compute.Boot) *compute.Reason {
 }
 
 // groupRefuses is why a host may not have a member that waits; nil if it may.
-func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
+func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Soft() {
+	if g == nil || g.rule == nil {
+		return nil
+	}
+	if left, why := s.skewLeft(e); left == 0 {
+		return g.breaks(why)
+	}
+	if g.rule.Policy.Soft() {
 		return nil
 	}
 	d := string(host)
@@ -43,7 +49,7 @@ func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
 	switch {
 	case g.rule.Policy.Apart() && here >= g.rule.Most:
 		return g.breaks(fmt.Sprintf("%s has %d", describeDomain(g.rule, d), here))
-	case !g.rule.Policy.Apart() && here < g.there.all:
+	case g.rule.Policy.Together() && here < g.there.all:
 		return g.breaks(fmt.Sprintf("%s has %d, others have %d", describeDomain(g.rule, d), here, g.there.all-here))
 	}
 	return nil
@@ -58,10 +64,15 @@ func (g *group) breaks(detail string) *compute.Reason {
 }
 
 // waitsForGroup is why a member waits that no host but its group's may have, as its end tells it; nil: that is not why.
-func (e *entry) waitsForGroup() *compute.Reason {
+func (s *step) waitsForGroup(e *entry) *compute.Reason {
 	g := e.group()
+	if g == nil || g.rule == nil {
+		return nil
+	}
+	if left, why := s.skewLeft(e); left == 0 {
+		return g.breaks(why)
+	}
 	switch {
-	case g == nil || g.rule == nil:
 	case e.in.heldAs != "":
 		return g.breaks(fmt.Sprintf("members with a %s: %d; waiting for one before it: %d",
 			g.rule.Domain(), g.there.all, g.out.all))
@@ -80,7 +91,11 @@ func (s *step) mayGo(e *entry) bool {
 		return true
 	}
 	d, slot, rule := g.domain(e.inst), g.slot(e.inst), g.rule
-	switch {
+	switch left, _ := s.skewLeft(e); {
+	case g.spread.out.by[g.line(e.inst)] >= left:
+		return false
+	case rule.Policy == compute.SpreadOnly:
+		return true
 	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
 		return true
 	case rule.Policy == compute.AntiAffinity && d != "":
