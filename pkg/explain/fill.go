@@ -90,8 +90,9 @@ func (f *Filled) put(kind int, k Kind) (n int64) {
 	if k.Group.together() {
 		only = f.roomiest(k)
 	}
+	most := min(k.Count, k.Group.atMost())
 	for i, h := range f.Left {
-		if n == k.Count {
+		if n == most {
 			break
 		}
 		if only >= 0 && i != only {
@@ -100,7 +101,7 @@ func (f *Filled) put(kind int, k Kind) (n int64) {
 		if !f.at(k.Wanted, h).Now() {
 			continue
 		}
-		some := min(k.Count-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
+		some := min(most-n, times(k.Resources, h.Beacon.Free), k.Group.allows(h.Beacon.Host))
 		f.Left[i] = h.without(k.Resources, some)
 		f.puts = append(f.puts, put{k.Wanted, kind, h.Beacon.Host, some})
 		n += some
