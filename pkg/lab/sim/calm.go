@@ -195,7 +195,13 @@ func (w *play) room(i compute.Instance) compute.HostID {
 // ruledOut says whether the rule of its group keeps an instance from a host. What is preferred is given up.
 func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
-	if !ok || rule.Policy.Soft() {
+	if !ok {
+		return false
+	}
+	if judge.Uneven(w.rec.Instances(), i, rule, w.Axis(rule.Spread)) != "" {
+		return true
+	}
+	if rule.Policy.Soft() {
 		return false
 	}
 	here, all := uint32(0), uint32(0)
@@ -206,7 +212,7 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 			}
 		}
 	}
-	return rule.Policy.Apart() && here >= rule.Most || !rule.Policy.Apart() && here < all
+	return rule.Policy.Apart() && here >= rule.Most || rule.Policy.Together() && here < all
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {
