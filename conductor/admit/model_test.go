@@ -47,7 +47,7 @@ type record struct {
 	pinned   compute.HostID
 	avoid    compute.HostID
 	group    compute.GroupName
-	zone     compute.AxisValue
+	value    compute.AxisValue
 	denied   map[compute.ClaimID]compute.Attempt // by the rule of its group, in this attempt
 	failures int
 	deadline time.Time
@@ -185,8 +185,8 @@ func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 	rec := &record{project: p, state: compute.StateQueued, attempt: 1, deadline: m.now.Add(time.Hour)}
 	rec.group = rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "soft", "even"}).Draw(m.T, "group")
 	b.Rules = compute.InGroup(rec.group)
-	if rec.zone = rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(m.T, "zone"); rec.zone != "" {
-		*b = b.Having("zone", rec.zone)
+	if rec.value = rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(m.T, "zone"); rec.value != "" {
+		*b = b.Having("zone", rec.value)
 	}
 	switch rapid.IntRange(0, 5).Draw(m.T, "wants") {
 	case 0:
@@ -194,7 +194,7 @@ func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 	case 1:
 		b.Avoid, rec.avoid = []compute.HostID{"h2"}, "h2"
 	}
-	chosen := rec.group == "even" && rec.zone == "" // where, checked looks at
+	chosen := rec.group == "even" && rec.value == "" // where, checked looks at
 	if m.live(p) >= quotaOfAll || chosen && rec.pinned != "" {
 		*rec = record{project: p, state: compute.StateError, ended: m.now}
 	}
@@ -204,7 +204,7 @@ func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 	}
 	m.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: p, Instance: id, Boot: b, At: m.now}}, "")
 	if inst := m.state.Instance(id); isNew && chosen {
-		rec.zone = inst.Boot.With["zone"]
+		rec.value = inst.Boot.With["zone"]
 	}
 }
 
@@ -267,9 +267,9 @@ func (m *arbiter) groupAllows(rec *record, h compute.HostID) bool {
 		if other == rec || other.project != rec.project || other.group != rec.group || !other.state.OnHost() {
 			continue
 		}
-		if other.zone == rec.zone {
+		if other.value == rec.value {
 			there++
-		} else if other.state != compute.StateDeleting && other.zone != "" {
+		} else if other.state != compute.StateDeleting && other.value != "" {
 			others++
 		}
 		if rec.group == "apart" && other.host == h || rec.group == "near" && other.host != h {

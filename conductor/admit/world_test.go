@@ -151,8 +151,8 @@ func (w *world) boot(id compute.InstanceID) {
 	w.asked[id] = true
 	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
 	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"))
-	if zone := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); zone != "" {
-		*b = b.Having("zone", zone)
+	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
+		*b = b.Having("zone", value)
 	}
 	if rapid.IntRange(0, 4).Draw(w.t, "pinned") == 0 {
 		b.Host = w.agents[0].id

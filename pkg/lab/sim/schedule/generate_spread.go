@@ -13,7 +13,7 @@ import (
 const (
 	even      compute.GroupName = "even"
 	evenApart compute.GroupName = "even-apart"
-	zone      compute.AxisName  = "zone"
+	zoneAxis  compute.AxisName  = "zone"
 )
 
 // spreads makes some members of groups members of others, which spread them over zones.
@@ -25,7 +25,7 @@ func (g *generator) spreads() {
 	if !g.chance(0.5) || g.wide || slices.ContainsFunc(g.s.Load, touched) {
 		return
 	}
-	c := compute.Capability{Axis: zone}
+	c := compute.Capability{Axis: zoneAxis}
 	for i, v := range pick(g, []compute.AxisValue{"a", "b"}, []compute.AxisValue{"a", "b"}, []compute.AxisValue{"a", "b", "c"}) {
 		c.Values = append(c.Values, compute.CapabilityValue{Value: v})
 		if i < len(w.Hosts) && g.chance(0.3) { // else a value is a name alone
@@ -36,11 +36,11 @@ func (g *generator) spreads() {
 	}
 	w.Axes = append(slices.Clone(w.Axes), c)
 	w.Flavors = slices.Clone(w.Flavors)
-	w.Flavors[0].Capabilities = append(slices.Clone(small.Capabilities), zone)
+	w.Flavors[0].Capabilities = append(slices.Clone(small.Capabilities), zoneAxis)
 	for _, p := range []compute.Project{"red", "blue"} {
 		w.Groups = append(w.Groups,
-			compute.Group{Project: p, Name: even, Policy: compute.SpreadOnly, Spread: zone, Skew: pick[uint32](g, 0, 1, 1, 1, 2)},
-			compute.Group{Project: p, Name: evenApart, Policy: compute.AntiAffinity, Most: 2, Spread: zone, Skew: 1})
+			compute.Group{Project: p, Name: even, Policy: compute.SpreadOnly, Spread: zoneAxis, Skew: pick[uint32](g, 0, 1, 1, 1, 2)},
+			compute.Group{Project: p, Name: evenApart, Policy: compute.AntiAffinity, Most: 2, Spread: zoneAxis, Skew: 1})
 	}
 	in := map[string]Load{}
 	for i := range g.s.Load {
@@ -54,15 +54,15 @@ func (g *generator) spreads() {
 			if b := *l.Boot; g.chance(0.7) {
 				b.Rules = compute.InGroup(pick(g, even, even, evenApart))
 				if b.Host != "" || g.chance(0.2) { // for one host it has to choose
-					b = b.Having(zone, pick(g, c.Values...).Value)
+					b = b.Having(zoneAxis, pick(g, c.Values...).Value)
 				}
 				as.Boot = &b
 			}
 			in[l.Name] = as
 		}
 		b := *l.Boot
-		if b.Rules = as.Boot.Rules; as.Boot.With[zone] != "" {
-			b = b.Having(zone, as.Boot.With[zone])
+		if b.Rules = as.Boot.Rules; as.Boot.With[zoneAxis] != "" {
+			b = b.Having(zoneAxis, as.Boot.With[zoneAxis])
 		}
 		l.Boot = &b
 	}
