@@ -11,9 +11,9 @@ import (
 
 // Groups that spread their members over zones, and those zones.
 const (
-	even      compute.GroupName = "even"
-	evenApart compute.GroupName = "even-apart"
-	zoneAxis  compute.AxisName  = "zone"
+	even       compute.GroupName = "even"
+	evenApart  compute.GroupName = "even-apart"
+	spreadAxis compute.AxisName  = "zone"
 )
 
 // spreads makes some members of groups members of others, which spread them over zones.
@@ -25,7 +25,7 @@ func (g *generator) spreads() {
 	if !g.chance(0.5) || g.wide || slices.ContainsFunc(g.s.Load, touched) {
 		return
 	}
-	c := compute.Capability{Axis: zoneAxis}
+	c := compute.Capability{Axis: spreadAxis}
 	for i, v := range pick(g, []compute.AxisValue{"a", "b"}, []compute.AxisValue{"a", "b"}, []compute.AxisValue{"a", "b", "c"}) {
 		c.Values = append(c.Values, compute.CapabilityValue{Value: v})
 		if i < len(w.Hosts) && g.chance(0.3) { // else a value is a name alone
@@ -34,13 +34,20 @@ func (g *generator) spreads() {
 			slices.Sort(w.Hosts[i].Traits)
 		}
 	}
+	g.spreadOver(c)
+}
+
+// spreadOver has the first flavor offered with this, groups that spread over it, and members of those.
+func (g *generator) spreadOver(c compute.Capability) {
+	w := &g.s.World
+	small := w.Flavors[0]
 	w.Axes = append(slices.Clone(w.Axes), c)
 	w.Flavors = slices.Clone(w.Flavors)
-	w.Flavors[0].Capabilities = append(slices.Clone(small.Capabilities), zoneAxis)
+	w.Flavors[0].Capabilities = append(slices.Clone(small.Capabilities), spreadAxis)
 	for _, p := range []compute.Project{"red", "blue"} {
 		w.Groups = append(w.Groups,
-			compute.Group{Project: p, Name: even, Policy: compute.SpreadOnly, Spread: zoneAxis, Skew: pick[uint32](g, 0, 1, 1, 1, 2)},
-			compute.Group{Project: p, Name: evenApart, Policy: compute.AntiAffinity, Most: 2, Spread: zoneAxis, Skew: 1})
+			compute.Group{Project: p, Name: even, Policy: compute.SpreadOnly, Spread: spreadAxis, Skew: pick[uint32](g, 0, 1, 1, 1, 2)},
+			compute.Group{Project: p, Name: evenApart, Policy: compute.AntiAffinity, Most: 2, Spread: spreadAxis, Skew: 1})
 	}
 	in := map[string]Load{}
 	for i := range g.s.Load {
@@ -54,15 +61,15 @@ func (g *generator) spreads() {
 			if b := *l.Boot; g.chance(0.7) {
 				b.Rules = compute.InGroup(pick(g, even, even, evenApart))
 				if b.Host != "" || g.chance(0.2) { // for one host it has to choose
-					b = b.Having(zoneAxis, pick(g, c.Values...).Value)
+					b = b.Having(spreadAxis, pick(g, c.Values...).Value)
 				}
 				as.Boot = &b
 			}
 			in[l.Name] = as
 		}
 		b := *l.Boot
-		if b.Rules = as.Boot.Rules; as.Boot.With[zoneAxis] != "" {
-			b = b.Having(zoneAxis, as.Boot.With[zoneAxis])
+		if b.Rules = as.Boot.Rules; as.Boot.With[spreadAxis] != "" {
+			b = b.Having(spreadAxis, as.Boot.With[spreadAxis])
 		}
 		l.Boot = &b
 	}
