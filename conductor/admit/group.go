@@ -182,7 +182,7 @@ func (s *State) setOut(e *entry, out bool) {
 		g.recount(&g.out, &e.in.outAs, mark)
 		s.touch(g)
 	}
-	if mark != "" {
+	if mark = ""; out && g.rule != nil && g.rule.Skew > 0 {
 		mark = counted(g.line(e.inst))
 	}
 	if mark != e.in.lineAs {

@@ -91,8 +91,8 @@ func (s *step) mayGo(e *entry) bool {
 		return true
 	}
 	d, slot, rule := g.domain(e.inst), g.slot(e.inst), g.rule
-	switch left, _ := s.skewLeft(e); {
-	case g.spread.out.by[g.line(e.inst)] >= left:
+	switch {
+	case rule.Skew > 0 && !s.skewLets(e):
 		return false
 	case rule.Policy == compute.SpreadOnly:
 		return true
@@ -126,8 +126,11 @@ func (s *step) domainsLeft(e *entry) uint32 {
 		return math.MaxUint32
 	}
 	hosts := uint64(advice.Hosts.Eligible) + uint64(advice.Hosts.Full) + uint64(advice.Hosts.Avoided)
-	room := hosts * uint64(e.in.group.rule.Most)
-	return uint32(min(room-min(room, uint64(e.in.group.there.all)), math.MaxUint32))
+	room, there := hosts*uint64(e.in.group.rule.Most), e.in.group.there.all
+	if value := e.in.spread.value; value != "" { // hosts of one value are mostly others than those of another
+		there = e.in.group.spread.there.by[string(value)]
+	}
+	return uint32(min(room-min(room, uint64(there)), math.MaxUint32))
 }
 
 // mostDenied bounds how many denied claims of one attempt are remembered: each is repeated for a moment at most.

@@ -4,6 +4,7 @@ package admit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -24,7 +25,7 @@ type spread struct {
 	members counts // that have not ended, by value
 	there   counts // of them: those that may be on a host
 	stay    counts // of them: those that are not being deleted
-	out     counts // members that were published and not claimed yet, by line
+	out     counts // members that were published and not claimed yet, by line; none where there is no skew
 }
 
 // spreadMark is how an entry is counted in its group's spread.
@@ -75,6 +76,9 @@ func (g *group) line(inst *compute.Instance) string {
 // skewLeft is how many members more the value of one that waits may have on hosts, and if that is none, why.
 func (s *step) skewLeft(e *entry) (left uint32, why string) {
 	g := e.group()
+	if g.rule.Skew == 0 {
+		return math.MaxUint32, ""
+	}
 	even := g.even(s.view)
 	value := e.inst.Boot.With[g.rule.Spread]
 	left, least := even.Left(value)
@@ -82,6 +86,12 @@ func (s *step) skewLeft(e *entry) (left uint32, why string) {
 		return left, ""
 	}
 	return 0, fmt.Sprintf("%s %s has %d, %s has %d", g.rule.Spread, value, even.There(value), least, even.Stay(least))
+}
+
+// skewLets says whether a member may be published, beside those of its line that are.
+func (s *step) skewLets(e *entry) bool {
+	left, _ := s.skewLeft(e)
+	return e.in.group.spread.out.by[e.in.group.line(e.inst)] < left
 }
 
 // even is how the members of a group are spread over the values in the catalog.

@@ -139,7 +139,9 @@ func (c *checked) verifyGroup(st *step, g *group) {
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
 		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue {
 			out.add(g.slot(e.inst), 1)
-			spread.out.add(g.line(e.inst), 1)
+			if g.rule != nil && g.rule.Skew > 0 {
+				spread.out.add(g.line(e.inst), 1)
+			}
 		}
 		if (e.in.heldAs != "") != (waits && e.pub.state == heldByGroup) {
 			c.t.Fatalf("%s is held as %q in state %d", e.inst.ID, e.in.heldAs, e.pub.state)
