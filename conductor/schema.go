@@ -27,6 +27,19 @@ func (t *turn) readByAll(rec wire.Record) *compute.Reason {
 		rec.Header(wire.HeaderSchema), t.writes.OrFirst()))
 }
 
+// spreadReadByAll says why a boot may not be a member of its group: where that spreads its members, the instance is
+// written in a schema that not all conductors read.
+func (t *turn) spreadReadByAll(r compute.Request) *compute.Reason {
+	if r.Boot == nil || r.Boot.Group() == "" {
+		return nil
+	}
+	rule, ok := t.view.Groups[compute.GroupKey{Project: r.Project, Name: r.Boot.Group()}]
+	if !ok || rule.Spread == "" {
+		return nil
+	}
+	return t.readByAll(wire.EncodeGroup(rule))
+}
+
 // agents is what the agents of hosts say that they read. The zero value knows none.
 type agents struct {
 	of    map[compute.HostID]compute.Schema

@@ -169,6 +169,9 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		}
 		t.traceRequest(rec, &r)
 		t.catchUp(rec.Partition, r)
+		if reason := t.spreadReadByAll(r); reason != nil {
+			return reason
+		}
 		return t.step(rec.Partition, admit.Requested{Request: r})
 	case t.cfg.Topics.Reports():
 		r, err := wire.DecodeReport(rec)
@@ -254,6 +257,6 @@ func (t *turn) unnamed(r compute.Request) bool {
 		!named {
 		return true
 	}
-	_, reason := t.view.Resolve(*r.Boot)
+	reason := t.view.Unnamed(r.Project, *r.Boot)
 	return reason != nil && (reason.Code == compute.NoSuchFlavor || reason.Code == compute.NoSuchCapability)
 }

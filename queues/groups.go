@@ -105,7 +105,7 @@ func (g *groups) keeps(key compute.GroupKey, h compute.HostID) bool {
 	rule, ruled := g.rules[key]
 	x := g.of[key]
 	switch {
-	case !ruled || x == nil || rule.Over != "" || rule.Policy.Soft():
+	case !ruled || x == nil || rule.Over != "" || rule.Policy.Soft() || rule.Policy == compute.SpreadOnly:
 		return false
 	case rule.Policy.Apart():
 		return x.on[h] >= rule.Most

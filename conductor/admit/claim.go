@@ -86,7 +86,7 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
 		return attemptOver(r, "this claim was denied by the rule of its group")
 	}
-	return e.groupRefuses(r.Host)
+	return s.groupRefuses(e, r.Host)
 }
 
 // hostRefused is why this host may not have an attempt that waits, whatever others have; nil if it may.

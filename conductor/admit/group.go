@@ -32,10 +32,11 @@ type group struct {
 	there   counts                   // members that may be on a host, by domain
 	out     counts                   // members that were published and not claimed yet, by slot
 	outAt   time.Time                // when the last of them was
-	held    map[string]*heap[*entry] // by slot, the one that waits longest first
-	place   string                   // where an affinity group's members are offered
-	loaded  map[*entry]bool          // waiting since before the partition was loaded: perhaps in a queue, perhaps not
-	freed   int                      // members that have left a host since the last look
+	held    map[string]*heap[*entry] // by line, the one that waits longest first
+	spread  spread
+	place   string          // where an affinity group's members are offered
+	loaded  map[*entry]bool // waiting since before the partition was loaded: perhaps in a queue, perhaps not
+	freed   int             // members that have left a host since the last look
 	dirty   bool
 }
 
@@ -59,9 +60,10 @@ func (c *counts) add(domain string, n int) {
 type inGroup struct {
 	group *group
 	// the domains that it is counted under, each with a mark before it; empty: it is not counted
-	thereAs, outAs, heldAs string
-	heldIndex              int
-	gaveUp                 bool // soft affinity: this attempt is for any host
+	thereAs, outAs, lineAs, heldAs string
+	spread                         spreadMark
+	heldIndex                      int
+	gaveUp                         bool // soft affinity: this attempt is for any host
 	// claims that the rule has denied, the newest last: their hosts have undone what they had prepared, and may have
 	// repeated them before they heard it
 	denied []compute.ClaimID
@@ -125,6 +127,7 @@ func (s *State) regroup(e *entry) {
 		g.recount(&g.there, &e.in.thereAs, there)
 		s.touch(g)
 	}
+	g.countSpread(e, g.spreadMark(e))
 }
 
 func (s *State) leaveGroup(e *entry) {
@@ -135,6 +138,8 @@ func (s *State) leaveGroup(e *entry) {
 	}
 	g.recount(&g.there, &e.in.thereAs, "")
 	g.recount(&g.out, &e.in.outAs, "")
+	g.recount(&g.spread.out, &e.in.lineAs, "")
+	g.countSpread(e, spreadMark{})
 	delete(g.loaded, e)
 	s.touch(g)
 	if delete(g.members, e); len(g.members) == 0 {
@@ -176,6 +181,12 @@ func (s *State) setOut(e *entry, out bool) {
 	if mark != e.in.outAs {
 		g.recount(&g.out, &e.in.outAs, mark)
 		s.touch(g)
+	}
+	if mark = ""; out && g.rule != nil && g.rule.Skew > 0 {
+		mark = counted(g.line(e))
+	}
+	if mark != e.in.lineAs {
+		g.recount(&g.spread.out, &e.in.lineAs, mark)
 	}
 	if out {
 		g.outAt = s.lastNow
@@ -232,7 +243,7 @@ func (g *group) home() string {
 func (s *State) hold(e *entry) {
 	s.unpublish(e)
 	g := e.in.group
-	d := g.slot(e)
+	d := g.line(e)
 	h := g.held[d]
 	if h == nil {
 		h = &heap[*entry]{less: waitsLonger, index: func(e *entry) *int { return &e.in.heldIndex }}
@@ -264,7 +275,8 @@ func (s *State) unhold(e *entry) {
 
 // watchAdvice has a group looked at again soon while it holds something that advice or time may let go.
 func (s *State) watchAdvice(g *group) {
-	fixed := g.rule == nil || g.rule.Policy.Apart() && g.rule.Over != "" // only members let others go
+	// only members let others go; how a skew counts depends on the catalog, too
+	fixed := g.rule == nil || g.rule.Policy.Apart() && g.rule.Over != "" && g.rule.Skew == 0
 	if len(g.held) > 0 && !fixed && g.index == 0 {
 		s.schedule(&g.timer, s.lastNow.Add(s.opts.GroupEvery))
 	}
@@ -297,6 +309,9 @@ func (s *step) releaseGroups() {
 // publishLoaded publishes again, for each member that has left a host, the one that waits longest of those of which
 // nobody knows whether they are in a queue: another conductor may have held them.
 func (s *step) publishLoaded(g *group) {
+	if g.freed > 0 && g.rule != nil && g.rule.Skew > 0 {
+		s.holdLoaded(g)
+	}
 	for ; g.freed > 0 && len(g.loaded) > 0; g.freed-- {
 		var first *entry
 		for e := range g.loaded {

@@ -12,7 +12,7 @@ import (
 
 // offerElsewhere offers the members of an affinity group anew where they belong somewhere else than before.
 func (s *step) offerElsewhere(g *group) {
-	if g.rule == nil || g.rule.Policy.Apart() || g.rule.Over != "" {
+	if g.rule == nil || !g.rule.Policy.Together() || g.rule.Over != "" {
 		g.place = ""
 		return
 	}
@@ -68,7 +68,7 @@ func (s *step) asMember(e *entry, effect Effect) Effect {
 		told.Command.Build.Group = member
 		return told
 	}
-	if apart || g.rule == nil || g.rule.Over != "" {
+	if g.rule == nil || !g.rule.Policy.Together() || g.rule.Over != "" {
 		return effect
 	}
 	if !queued || g.there.all == 0 || g.rule.Policy.Soft() && (s.softOver(e) || e.avoids(g.home())) {

@@ -30,9 +30,15 @@ func (v View) admitToGroup(p compute.Project, b *compute.Boot) *compute.Reason {
 }
 
 // groupRefuses is why a host may not have a member that waits; nil if it may.
-func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
+func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	g := e.group()
-	if g == nil || g.rule == nil || g.rule.Policy.Soft() {
+	if g == nil || g.rule == nil {
+		return nil
+	}
+	if left, why := s.skewLeft(e); left == 0 {
+		return g.breaks(why)
+	}
+	if g.rule.Policy.Soft() {
 		return nil
 	}
 	d := string(host)
@@ -43,7 +49,7 @@ func (e *entry) groupRefuses(host compute.HostID) *compute.Reason {
 	switch {
 	case g.rule.Policy.Apart() && here >= g.rule.Most:
 		return g.breaks(fmt.Sprintf("%s has %d", describeDomain(g.rule, d), here))
-	case !g.rule.Policy.Apart() && here < g.there.all:
+	case g.rule.Policy.Together() && here < g.there.all:
 		return g.breaks(fmt.Sprintf("%s has %d, others have %d", describeDomain(g.rule, d), here, g.there.all-here))
 	}
 	return nil
@@ -58,10 +64,15 @@ func (g *group) breaks(detail string) *compute.Reason {
 }
 
 // waitsForGroup is why a member waits that no host but its group's may have, as its end tells it; nil: that is not why.
-func (e *entry) waitsForGroup() *compute.Reason {
+func (s *step) waitsForGroup(e *entry) *compute.Reason {
 	g := e.group()
+	if g == nil || g.rule == nil {
+		return nil
+	}
+	if left, why := s.skewLeft(e); left == 0 {
+		return g.breaks(why)
+	}
 	switch {
-	case g == nil || g.rule == nil:
 	case e.in.heldAs != "":
 		return g.breaks(fmt.Sprintf("members with a %s: %d; waiting for one before it: %d",
 			g.rule.Domain(), g.there.all, g.out.all))
@@ -81,6 +92,10 @@ func (s *step) mayGo(e *entry) bool {
 	}
 	d, slot, rule := g.domain(e), g.slot(e), g.rule
 	switch {
+	case rule.Skew > 0 && !s.skewLets(e):
+		return false
+	case rule.Policy == compute.SpreadOnly:
+		return true
 	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
 		return true
 	case rule.Policy == compute.AntiAffinity && d != "":
@@ -111,8 +126,11 @@ func (s *step) domainsLeft(e *entry) uint32 {
 		return math.MaxUint32
 	}
 	hosts := uint64(advice.Hosts.Eligible) + uint64(advice.Hosts.Full) + uint64(advice.Hosts.Avoided)
-	room := hosts * uint64(e.in.group.rule.Most)
-	return uint32(min(room-min(room, uint64(e.in.group.there.all)), math.MaxUint32))
+	room, there := hosts*uint64(e.in.group.rule.Most), e.in.group.there.all
+	if value := e.in.spread.value; value != "" { // hosts of one value are mostly others than those of another
+		there = e.in.group.spread.there.by[string(value)]
+	}
+	return uint32(min(room-min(room, uint64(there)), math.MaxUint32))
 }
 
 // mostDenied bounds how many denied claims of one attempt are remembered: each is repeated for a moment at most.

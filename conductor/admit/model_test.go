@@ -47,6 +47,7 @@ type record struct {
 	pinned   compute.HostID
 	avoid    compute.HostID
 	group    compute.GroupName
+	value    compute.AxisValue
 	denied   map[compute.ClaimID]compute.Attempt // by the rule of its group, in this attempt
 	failures int
 	deadline time.Time
@@ -91,6 +92,7 @@ func newArbiter(t *rapid.T) *arbiter {
 		for _, g := range []compute.Group{
 			{Project: p, Name: "apart", Policy: compute.AntiAffinity, Most: 1}, {Project: p, Name: "near", Policy: compute.Affinity},
 			{Project: p, Name: "soft", Policy: compute.SoftAffinity},
+			{Project: p, Name: "even", Policy: compute.SpreadOnly, Spread: "zone", Skew: 1},
 		} {
 			m.view.Groups[g.Key()] = g
 		}
@@ -181,21 +183,29 @@ func (m *arbiter) report(op compute.ReportOp) compute.Report {
 func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 	b := &compute.Boot{Flavor: "m1.small"}
 	rec := &record{project: p, state: compute.StateQueued, attempt: 1, deadline: m.now.Add(time.Hour)}
-	rec.group = rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "soft"}).Draw(m.T, "group")
+	rec.group = rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "soft", "even"}).Draw(m.T, "group")
 	b.Rules = compute.InGroup(rec.group)
+	if rec.value = rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(m.T, "zone"); rec.value != "" {
+		*b = b.Having("zone", rec.value)
+	}
 	switch rapid.IntRange(0, 5).Draw(m.T, "wants") {
 	case 0:
 		b.Host, rec.pinned = "h1", "h1"
 	case 1:
 		b.Avoid, rec.avoid = []compute.HostID{"h2"}, "h2"
 	}
-	if m.live(p) >= quotaOfAll {
+	chosen := rec.group == "even" && rec.value == "" // where, checked looks at
+	if m.live(p) >= quotaOfAll || chosen && rec.pinned != "" {
 		*rec = record{project: p, state: compute.StateError, ended: m.now}
 	}
-	if m.records[id] == nil {
+	isNew := m.records[id] == nil
+	if isNew {
 		m.records[id] = rec
 	}
 	m.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: p, Instance: id, Boot: b, At: m.now}}, "")
+	if inst := m.state.Instance(id); isNew && chosen {
+		rec.value = inst.Boot.With["zone"]
+	}
 }
 
 func (m *arbiter) delete(id compute.InstanceID, p compute.Project) {
@@ -252,15 +262,21 @@ func (m *arbiter) claim(r compute.Report) {
 
 // groupAllows says whether a host may have a record, beside the others of its group.
 func (m *arbiter) groupAllows(rec *record, h compute.HostID) bool {
+	there, others := 0, 0
 	for _, other := range m.records {
 		if other == rec || other.project != rec.project || other.group != rec.group || !other.state.OnHost() {
 			continue
+		}
+		if other.value == rec.value {
+			there++
+		} else if other.state != compute.StateDeleting && other.value != "" {
+			others++
 		}
 		if rec.group == "apart" && other.host == h || rec.group == "near" && other.host != h {
 			return false
 		}
 	}
-	return true
+	return rec.group != "even" || there <= others // the skew is 1, and there are two zones
 }
 
 func (m *arbiter) says(r compute.Report) {

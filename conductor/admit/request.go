@@ -69,8 +69,15 @@ func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 		inst.Boot.Name = strings.ToValidUTF8(b.Name[:min(len(b.Name), compute.MaxNameLength)], "")
 		return &compute.Reason{Code: compute.Malformed, Detail: err.Error()}
 	}
+	chosen, reason := s.spreadBoot(inst.Project, b)
+	if reason == nil {
+		b = chosen
+	}
 	inst.Boot = b.WithDefaults()
 	inst.Queue = compute.NameQueue(b.Flavor, b.With)
+	if reason != nil {
+		return reason
+	}
 	q, reason := s.view.Resolve(b)
 	if reason != nil {
 		return reason

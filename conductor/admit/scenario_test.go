@@ -23,7 +23,7 @@ import (
 //
 // A line of a story is one command; what it led to is indented below it.
 //
-//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [fail] [at=+5s]
+//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [zone=a] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [fail] [at=+5s]
 //	boot-set ID ID... [as boot]   boots that start all or not at all
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
@@ -35,7 +35,8 @@ import (
 //	landed HOST 8                 where in the host's stream the last such command landed
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
-//	group NAME [project=p] policy=affinity [most=1] [over=gpu], ungroup NAME [project=p]
+//	group NAME [project=p] policy=affinity [most=1] [over=gpu] [spread=zone] [skew=1], ungroup NAME [project=p]
+//	values zone a b c             the catalog has these values on an axis
 //	quota PROJECT VCPU=2
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
 //	+30s                          time passes and timers fire as they come due
@@ -94,19 +95,22 @@ func fresh(t interface {
 	return &checked{State: New(Defaults()), t: t, last: map[compute.InstanceID]*compute.Instance{}}
 }
 
-// catalog is a view with two flavors and an axis: m1.small and m1.small.gpu-a100
-// are listed, m1.large is not yet.
+// catalog is a view with two flavors and two axes: m1.small, m1.small.gpu-a100, m1.small.zone-a and m1.small.zone-b are
+// listed, m1.large is not yet.
 func catalog() View {
 	v := NewView()
 	v.Capabilities["gpu"] = compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
 		{Value: "a100", Requires: []compute.Trait{"CUSTOM_A100"}, Consumes: compute.Resources{"CUSTOM_GPU": 1}},
 	}}
 	v.Flavors["m1.small"] = compute.Flavor{
-		Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"},
+		Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu", "zone"},
 	}
 	v.Flavors["m1.large"] = compute.Flavor{Name: "m1.large", Resources: compute.Resources{compute.VCPU: 4}}
-	for _, b := range []compute.Boot{{Flavor: "m1.small"}, {Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}}} {
-		q, _ := v.Resolve(b)
+	v.Capabilities["zone"] = compute.Capability{Axis: "zone", Values: []compute.CapabilityValue{
+		{Value: "a", Requires: []compute.Trait{"ZONE_A"}}, {Value: "b", Requires: []compute.Trait{"ZONE_B"}},
+	}}
+	for _, with := range []compute.Choices{nil, {"gpu": "a100"}, {"zone": "a"}, {"zone": "b"}} {
+		q, _ := v.Resolve(compute.Boot{Flavor: "m1.small", With: with})
 		v.Queues[q.Name] = q
 	}
 	return v
@@ -143,6 +147,8 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
 	case "group", "ungroup":
 		return s.group(t, words[0], a)
+	case "values":
+		return s.values(a)
 	case "quota", "advice":
 		return s.know(t, words[0], a)
 	case "asleep":
@@ -192,6 +198,12 @@ func describe(inst *compute.Instance) string {
 		text += fmt.Sprintf(" on %s by %s", inst.Host, inst.Claim)
 		if inst.Fence != 0 {
 			text += fmt.Sprintf(" fence %d", inst.Fence)
+		}
+	}
+	if r := inst.Boot.Spread(); r.Spread != "" && inst.Version == 1 {
+		text += fmt.Sprintf(" with %s=%s", r.Spread, inst.Boot.With[r.Spread])
+		if r.Chosen {
+			text += ", chosen"
 		}
 	}
 	if inst.BootedAs != 0 {
@@ -347,10 +359,11 @@ func (s *story) list(what string, name compute.QueueName, topic compute.TopicID)
 func (s *story) group(t *testing.T, what string, a args) []string {
 	key := compute.GroupKey{Project: compute.Project(a.or("project", "p")), Name: compute.GroupName(a.bare[0])}
 	if delete(s.view.Groups, key); what == "group" {
-		policy, err := compute.ParseGroupPolicy(a.key["policy"])
+		policy, err := compute.ParseGroupPolicy(a.or("policy", "none"))
 		g := compute.Group{
 			Project: key.Project, Name: key.Name, Policy: policy, Most: uint32(number(t, a.or("most", "0"))),
-			Over: compute.AxisName(a.key["over"]),
+			Over: compute.AxisName(a.key["over"]), Spread: compute.AxisName(a.key["spread"]),
+			Skew: uint32(number(t, a.or("skew", "0"))),
 		}
 		if err := cmp.Or(err, g.Check()); err != nil {
 			t.Fatal(err)
@@ -358,6 +371,16 @@ func (s *story) group(t *testing.T, what string, a args) []string {
 		s.view.Groups[key] = g
 	}
 	return s.hear(GroupsChanged{Groups: []compute.GroupKey{key}})
+}
+
+// values has the catalog say something new of an axis. No step hears of that.
+func (s *story) values(a args) []string {
+	c := compute.Capability{Axis: compute.AxisName(a.bare[0])}
+	for _, v := range a.bare[1:] {
+		c.Values = append(c.Values, compute.CapabilityValue{Value: compute.AxisValue(v)})
+	}
+	s.view.Capabilities[c.Axis] = c
+	return nil
 }
 
 func (s *story) know(t *testing.T, what string, a args) []string {

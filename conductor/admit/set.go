@@ -65,6 +65,8 @@ func (s *step) bootSet(r compute.Request) {
 func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 	insts []*compute.Instance, why *compute.Reason, of compute.InstanceID,
 ) {
+	s.beside = map[inValue]uint32{}
+	defer func() { s.beside = nil }()
 	all := compute.Resources{compute.Instances: int64(len(boots)) - 1} // quota counts one more
 	for _, b := range boots {
 		inst := &compute.Instance{

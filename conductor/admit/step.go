@@ -15,6 +15,7 @@ type step struct {
 	now  time.Time // with the monotonic clock: silence is measured by it
 	// the host whose instances are being lost, one after the other: those that remain do not count for their groups
 	losing compute.HostID
+	beside map[inValue]uint32 // boots of the set that is being admitted; nil: there is none
 	out    Output
 }
 

@@ -140,7 +140,7 @@ func (s *step) repeatUnanswered(e *entry) {
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	inst := e.inst
 	why := s.view.capacity(inst.Queue)
-	switch held, set := e.waitsForGroup(), s.waitsForSet(inst); {
+	switch held, set := s.waitsForGroup(e), s.waitsForSet(inst); {
 	case held != nil:
 		why = held
 	case set != nil:
@@ -164,7 +164,7 @@ func describeWait(why *compute.Reason) string {
 
 func (s *step) notTaken(e *entry) *compute.Reason {
 	inst := e.inst
-	if held := e.waitsForGroup(); held != nil {
+	if held := s.waitsForGroup(e); held != nil {
 		return held
 	}
 	if pinned(inst) {

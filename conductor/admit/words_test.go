@@ -107,8 +107,8 @@ func changeOf(a args) *compute.Change {
 func bootOf(t *testing.T, a args) *compute.Boot {
 	b := &compute.Boot{Flavor: compute.FlavorName(a.or("flavor", "m1.small")), Host: compute.HostID(a.key["host"])}
 	for axis, value := range a.key {
-		if axis == "gpu" || axis == "disk" {
-			b.With = compute.Choices{compute.AxisName(axis): compute.AxisValue(value)}
+		if axis == "gpu" || axis == "disk" || axis == "zone" {
+			*b = b.Having(compute.AxisName(axis), compute.AxisValue(value))
 		}
 	}
 	if n := a.key["attempts"]; n != "" {

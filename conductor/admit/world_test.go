@@ -4,6 +4,7 @@ package admit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -91,6 +92,8 @@ func newWorld(t *rapid.T) *world {
 		{Project: "p", Name: "apart", Policy: compute.AntiAffinity, Most: 1},
 		{Project: "p", Name: "near", Policy: compute.Affinity},
 		{Project: "p", Name: "rather", Policy: compute.SoftAffinity},
+		{Project: "p", Name: "even", Policy: compute.SpreadOnly, Spread: "zone", Skew: 1},
+		{Project: "p", Name: "both", Policy: compute.AntiAffinity, Most: 1, Spread: "zone", Skew: 1},
 	} {
 		w.view.Groups[g.Key()] = g
 	}
@@ -130,7 +133,14 @@ func (w *world) happen() {
 	case 16:
 		w.deliverWord()
 	case 15:
-		w.hear(QueueStart{Queue: "m1.small", Start: rapid.Int64Range(0, w.landed).Draw(w.t, "start")})
+		w.queueStarts(rapid.Int64Range(0, w.landed).Draw(w.t, "start"))
+	}
+}
+
+// queueStarts says it of all queues: offsets are of all that was ever published.
+func (w *world) queueStarts(at int64) {
+	for _, q := range slices.Sorted(maps.Keys(w.view.Queues)) {
+		w.hear(QueueStart{Queue: q, Start: at})
 	}
 }
 
@@ -149,7 +159,10 @@ func (w *world) feedback(undelivered bool) {
 func (w *world) boot(id compute.InstanceID) {
 	w.asked[id] = true
 	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
-	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather"}).Draw(w.t, "group"))
+	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"))
+	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
+		*b = b.Having("zone", value)
+	}
 	if rapid.IntRange(0, 4).Draw(w.t, "pinned") == 0 {
 		b.Host = w.agents[0].id
 	}
@@ -211,7 +224,7 @@ func (w *world) takeover(cursor int64) {
 	written := w.state.log
 	w.sent = nil
 	w.state = loaded(w.t, written, w.view, w.now)
-	w.carry(w.state.Step(HostsRead{}, w.view, w.now))
+	w.carry(w.state.Step(HostsRead{}, w.view, w.now)) // groups may publish what they hold
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
 			w.carry(w.state.Resend(inst.ID, w.view, w.now))
@@ -276,11 +289,11 @@ func (w *world) verify() {
 func (w *world) verifyRules(where map[compute.InstanceID]compute.HostID) {
 	hosts := map[compute.HostID]bool{}
 	for id, host := range where {
-		switch w.group(id) {
-		case "apart":
+		switch group := w.group(id); group {
+		case "apart", "both":
 			for other, there := range where {
-				if other != id && there == host && w.group(other) == "apart" {
-					w.t.Fatalf("%s and %s of group apart run on %s", short(id), short(other), host)
+				if other != id && there == host && w.group(other) == group {
+					w.t.Fatalf("%s and %s of group %s run on %s", short(id), short(other), group, host)
 				}
 			}
 		case "near":
@@ -304,6 +317,11 @@ func (w *world) ruled(inst *compute.Instance) bool {
 	if inst.State != compute.StateQueued {
 		return false
 	}
+	if rule := w.view.Groups[compute.GroupKey{Project: "p", Name: inst.Boot.Group()}]; rule.Skew > 0 {
+		if there, others := w.state.spread(inst, rule, true); there+1 > rule.Skew+others {
+			return true
+		}
+	}
 	for _, a := range w.agents {
 		if inst.Boot.Host != "" && inst.Boot.Host != a.id {
 			continue
@@ -314,7 +332,7 @@ func (w *world) ruled(inst *compute.Instance) bool {
 				continue
 			}
 			same := other.inst.Host == a.id
-			broken = broken || same && inst.Boot.Group() == "apart" || !same && inst.Boot.Group() == "near"
+			broken = broken || same && w.view.Groups[compute.GroupKey{Project: "p", Name: inst.Boot.Group()}].Most == 1 || !same && inst.Boot.Group() == "near"
 		}
 		if !broken {
 			return false
@@ -487,7 +505,7 @@ func (w *world) settle() {
 		}
 		if w.starts {
 			w.starts = false
-			w.hear(QueueStart{Queue: "m1.small", Start: w.landed - int64(len(w.queue))})
+			w.queueStarts(w.landed - int64(len(w.queue)))
 		}
 		for len(w.words) > 0 {
 			w.hear(Requested{Request: w.words[0]})

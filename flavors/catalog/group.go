@@ -36,6 +36,12 @@ func (c *Catalog) SetGroup(g compute.Group, onlyNew bool) (Change, error) {
 				"groups are over hosts, or over a capability that there is: berth capability list")
 		}
 	}
+	if g.Spread != "" && (!there || old.Spread != g.Spread) {
+		if _, ok := c.capabilities[g.Spread]; !ok {
+			return Change{}, compute.NotFound("capability", string(g.Spread),
+				"members are spread over a capability that there is: berth capability list")
+		}
+	}
 	if n := len(c.Groups(g.Project)); !there && n >= compute.MaxGroups {
 		return Change{}, compute.Conflict("group", string(g.Name),
 			fmt.Sprintf("project %s has %d groups, the most that it may have", g.Project, n),

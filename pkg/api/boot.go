@@ -101,6 +101,10 @@ func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) e
 	if _, others := s.views.instances.otherOwner(at); others {
 		return errIDTaken(ctx, at)
 	}
+	b, err := s.asAdmitted(at.project, b)
+	if err != nil {
+		return err
+	}
 	if err := s.checkBoot(b); err != nil {
 		return err
 	}

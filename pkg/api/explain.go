@@ -136,7 +136,7 @@ func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	w.Avoid, w.Failed, w.Image = nil, nil, "" // of which lists say nothing
 	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
 	if w.Group != nil {
-		same += fmt.Sprint(w.Group.Rule, w.Group.Same)
+		same += fmt.Sprint(w.Group.Rule, w.Group.Same, w.Group.Value)
 	}
 	out, known := s.counted[same]
 	if !known {

@@ -145,7 +145,7 @@ func (s *Server) checkGroup(p compute.Project, b compute.Boot) error {
 	if !ok {
 		return s.errNoGroup(key)
 	}
-	if g.Over != "" && b.With[g.Over] == "" {
+	if g.Over != "" && b.With[g.Over] == "" && g.Over != g.Spread {
 		e := compute.Invalid("with", "", fmt.Sprintf("choose a value of %s, as in --with %s=…", g.Over, g.Over))
 		e.Message = fmt.Sprintf("group %s is over %s, and the request chooses none", name, g.Over)
 		e.Reason = &compute.Reason{Code: compute.GroupRule, Detail: string(name)}
@@ -179,9 +179,10 @@ func (s *presenter) groupView(g compute.Group) rest.GroupView {
 	})
 	for i := range out.Domains {
 		d := &out.Domains[i]
-		d.Breaks = g.Policy.Apart() && d.Members > int(g.Most) || !g.Policy.Apart() && i > 0
+		d.Breaks = g.Policy.Apart() && d.Members > int(g.Most) || g.Policy.Together() && i > 0
 		out.Breaks = out.Breaks || d.Breaks
 	}
 	out.Waiting = out.Members - out.Placed
+	out.Values = s.views.spreadOf(s.catalog, g, members).values()
 	return out
 }

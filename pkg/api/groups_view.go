@@ -75,7 +75,8 @@ func (s *Server) Members(key compute.GroupKey) int { return s.views.instances.co
 // knownGroup is what one request knows of a group.
 type knownGroup struct {
 	explain.Group
-	by map[compute.AxisValue]uint32
+	by     map[compute.AxisValue]uint32
+	values spreading
 }
 
 // group is what the group of an instance asks of hosts; nil: it has none, or there is no such group.
@@ -87,8 +88,9 @@ func (s *presenter) group(i *compute.Instance) *explain.Group {
 	g, asked := s.groups[key]
 	if !asked {
 		if rule, ok := s.catalog.Group(key); ok {
-			g = &knownGroup{Group: explain.Group{Rule: rule}}
-			g.On, g.by = onHosts(rule, s.views.instances.members(key))
+			members := s.views.instances.members(key)
+			g = &knownGroup{Group: explain.Group{Rule: rule}, values: s.views.spreadOf(s.catalog, rule, members)}
+			g.On, g.by = onHosts(rule, members)
 			for _, n := range g.On {
 				g.All += n
 			}
@@ -100,5 +102,6 @@ func (s *presenter) group(i *compute.Instance) *explain.Group {
 	}
 	out := g.Group
 	out.Same = g.by[i.Boot.With[out.Rule.Over]]
+	out.Value, out.Even = i.Boot.With[out.Rule.Spread], g.values.even()
 	return &out
 }

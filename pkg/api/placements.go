@@ -202,7 +202,12 @@ func (s *Server) readKind(
 	if err != nil {
 		return kind{}, err
 	}
-	q := s.views.queues.get(compute.NameQueue(req.Boot.Flavor, req.Boot.With))
+	if count == 1 { // of several, each may get another value
+		if *written.Boot, err = s.asAdmitted(at.project, *written.Boot); err != nil {
+			return kind{}, err
+		}
+	}
+	q := s.views.queues.get(compute.NameQueue(written.Boot.Flavor, written.Boot.With))
 	if q == nil {
 		return kind{}, compute.NotFound("queue", string(req.Boot.Flavor), "it was removed just now")
 	}

@@ -207,6 +207,7 @@ func neverBooted(k entry) bool {
 // differences names the fields in which a request is not the one that the instance was booted by, whose user data is
 // opened. Where its name or metadata were changed since, what they were is known by their fingerprint alone.
 func (k entry) differences(before, now compute.Boot) []string {
+	before = before.Asked()
 	if k.instance == nil || k.instance.BootedAs == 0 {
 		return differences(before, now)
 	}

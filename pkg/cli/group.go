@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ func newGroup(s *settings) *cobra.Command {
 
 // ruleFlags are the rule of a group on the command line.
 type ruleFlags struct {
-	policy, over string
-	most         uint32
+	policy, over, spread string
+	most, skew           uint32
 }
 
 func (f *ruleFlags) add(cmd *cobra.Command) {
@@ -43,6 +44,15 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 		"how many members one host may have, or one value of --over; with the policies that keep apart (default 1)")
 	cmd.Flags().StringVar(&f.over, "over", "",
 		"what members share or must not share: host, or a capability of which each chooses a value (default host)")
+	cmd.Flags().StringVar(&f.spread, "spread", "",
+		"a capability: a member that chooses no value of it gets the one with fewest members; with set, empty for none")
+	cmd.Flags().Uint32Var(&f.skew, "max-skew", 0,
+		"how many members on hosts one value of --spread may have more than another when one more comes (default any)")
+}
+
+// given says whether any of the rule was.
+func (f *ruleFlags) given(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"policy", "max-per-host", "over", "spread", "max-skew"}, cmd.Flags().Changed)
 }
 
 // apply puts what was given in the place of what was.
@@ -54,6 +64,9 @@ func (f *ruleFlags) apply(cmd *cobra.Command, g compute.Group) (compute.Group, e
 		}
 		if g.Policy = policy; !policy.Apart() {
 			g.Most = 0
+		}
+		if policy == compute.SpreadOnly {
+			g.Over = ""
 		}
 	}
 	if cmd.Flags().Changed("max-per-host") {
@@ -70,27 +83,43 @@ func (f *ruleFlags) apply(cmd *cobra.Command, g compute.Group) (compute.Group, e
 			g.Over = ""
 		}
 	}
+	if cmd.Flags().Changed("spread") {
+		if g.Spread = compute.AxisName(f.spread); f.spread == "" {
+			g.Skew = 0
+		}
+	}
+	if cmd.Flags().Changed("max-skew") {
+		g.Skew = f.skew
+	}
 	return g, g.Check()
 }
 
 func newGroupCreate(s *settings) *cobra.Command {
 	var f ruleFlags
 	cmd := &cobra.Command{
-		Use:   "create NAME --policy POLICY",
+		Use:   "create NAME --policy POLICY | --spread CAPABILITY",
 		Short: "Make a group",
 		Long: `Make a group: a rule about where the instances that are booted with --group NAME may run beside each other. A hard
 rule (anti-affinity, affinity) holds at every moment: a member that would break it waits. A soft one is preferred
-for a while (groups.soft of the conductors, 10 s).`,
+for a while (groups.soft of the conductors, 10 s).
+
+With --spread a member that chooses no value of that capability gets the one with fewest members, when it is
+admitted. --max-skew makes that a hard rule of what is on hosts. The policy is none then, if it is not given.`,
 		Example: `  berth group create web --policy anti-affinity
   berth group create db --policy affinity
-  berth group create cache --policy anti-affinity --max-per-host 2`,
+  berth group create cache --policy anti-affinity --max-per-host 2
+  berth group create shop --spread zone --max-skew 1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.policy == "" {
-				return compute.Invalid("policy", "", "give --policy, as in --policy anti-affinity")
+			if f.policy == "" && f.spread == "" {
+				return compute.Invalid("policy", "", "give --policy, as in --policy anti-affinity, or --spread, as in --spread zone")
 			}
 			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
-				g, err := f.apply(cmd, compute.Group{Project: c.Project(), Name: compute.GroupName(args[0])})
+				g := compute.Group{Project: c.Project(), Name: compute.GroupName(args[0])}
+				if f.policy == "" {
+					g.Policy = compute.SpreadOnly
+				}
+				g, err := f.apply(cmd, g)
 				if err != nil {
 					return client.Group{}, err
 				}
@@ -110,11 +139,13 @@ func newGroupSet(s *settings) *cobra.Command {
 		Long: `Change the rule of a group. What is not given stays as it is. Members that break the new rule stay where they are,
 and berth group show shows them; it holds for all that come.`,
 		Example: `  berth group set web --max-per-host 2
-  berth group set web --policy soft-anti-affinity`,
+  berth group set web --policy soft-anti-affinity
+  berth group set web --spread zone --max-skew 2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("policy") && !cmd.Flags().Changed("max-per-host") && !cmd.Flags().Changed("over") {
-				return compute.Invalid("policy", "", "give what is to change: --policy, --max-per-host or --over")
+			if !f.given(cmd) {
+				return compute.Invalid("policy", "",
+					"give what is to change: --policy, --max-per-host, --over, --spread or --max-skew")
 			}
 			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
 				now, err := c.Group(ctx, compute.GroupName(args[0]))
@@ -206,9 +237,21 @@ func groupDetails(g client.Group) []detail {
 		}
 		there = append(there, line)
 	}
-	return []detail{
+	values := []string{}
+	for _, v := range g.Values {
+		line := fmt.Sprintf("%s: %d, %d of them placed", v.Value, v.Members, v.Placed)
+		if v.Full {
+			line += ", no more before others have more"
+		}
+		values = append(values, line)
+	}
+	details := []detail{
 		{"Group", string(g.Name)}, {"Project", string(g.Project)}, {"Policy", g.Policy}, {"Rule", g.Rule},
 		{"Members", fmt.Sprintf("%d placed, %d waiting", g.Placed, g.Waiting)},
 		{"On " + string(g.Over), strings.Join(there, "\n")},
 	}
+	if g.Spread != "" {
+		details = append(details, detail{"By " + string(g.Spread), strings.Join(values, "\n")})
+	}
+	return details
 }

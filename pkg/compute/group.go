@@ -5,6 +5,7 @@ package compute
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // GroupName names a group within its project.
@@ -20,6 +21,10 @@ type Group struct {
 	Most uint32
 	// Over is the axis whose value is a member's domain; empty: its host is.
 	Over AxisName
+	// Spread is the axis on which each member gets the value with fewest members, unless it chooses one; empty: none.
+	Spread AxisName
+	// Skew is how many members on hosts one value of Spread may have more than another when one more comes; 0: any.
+	Skew uint32
 }
 
 // MaxGroups is how many groups one project may have.
@@ -38,9 +43,10 @@ const (
 	Affinity                            // all members in one domain
 	SoftAntiAffinity                    // rather at most Most members in one domain
 	SoftAffinity                        // rather all members in one domain
+	SpreadOnly                          // nothing about domains: the group spreads its members, and that is all
 )
 
-var groupPolicyNames = [...]string{"anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"}
+var groupPolicyNames = [...]string{"anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity", "none"}
 
 // String is the policy's name in APIs and on the command line.
 func (p GroupPolicy) String() string { return name(groupPolicyNames[:], p, "group policy") }
@@ -58,14 +64,17 @@ func ParseGroupPolicy(s string) (GroupPolicy, error) {
 	if i := slices.Index(groupPolicyNames[:], s); i >= 0 {
 		return GroupPolicy(i), nil
 	}
-	return 0, Invalid("policy", s, "give anti-affinity, affinity, soft-anti-affinity or soft-affinity")
+	return 0, Invalid("policy", s, "give anti-affinity, affinity, soft-anti-affinity, soft-affinity, or none with a spread")
 }
 
 // Soft says whether the policy is a preference.
 func (p GroupPolicy) Soft() bool { return p == SoftAntiAffinity || p == SoftAffinity }
 
-// Apart says whether the policy keeps members apart; the others keep them together.
+// Apart says whether the policy keeps members apart.
 func (p GroupPolicy) Apart() bool { return p == AntiAffinity || p == SoftAntiAffinity }
+
+// Together says whether the policy keeps members together.
+func (p GroupPolicy) Together() bool { return p == Affinity || p == SoftAffinity }
 
 // Check refuses a name that is none.
 func (n GroupName) Check() error { return match(nameShape, "group", string(n), nameRemedy) }
@@ -88,13 +97,13 @@ func (g Group) Check() error {
 		return Invalid("policy", g.Policy.String(), "give one that this version knows")
 	case g.Policy.Apart() && (g.Most < 1 || g.Most > MaxMost):
 		return Invalid("max_per_host", fmt.Sprint(g.Most), fmt.Sprintf("give 1 to %d with %s", MaxMost, g.Policy))
-	case !g.Policy.Apart() && g.Most != 0:
+	case g.Policy.Together() && g.Most != 0:
 		return Invalid("max_per_host", fmt.Sprint(g.Most), "leave it out with "+g.Policy.String()+": all members are together")
 	case g.Policy.Soft() && g.Over != "":
 		return Invalid("over", string(g.Over), "leave it out with "+g.Policy.String()+
 			": each request chooses its "+string(g.Over)+" itself, so there is nothing to prefer")
 	}
-	return nil
+	return g.checkSpread()
 }
 
 // OverHosts is what the API and the command line call the domain of a group that is over no axis.
@@ -114,17 +123,23 @@ func (g Group) Rule() string {
 	if g.Policy.Soft() {
 		rather = "rather "
 	}
+	var rules []string
 	if g.Policy.Apart() {
-		return fmt.Sprintf("%sat most %d on one %s", rather, g.Most, g.Domain())
+		rules = append(rules, fmt.Sprintf("%sat most %d on one %s", rather, g.Most, g.Domain()))
 	}
-	return fmt.Sprintf("%sall on one %s", rather, g.Domain())
+	if g.Policy.Together() {
+		rules = append(rules, fmt.Sprintf("%sall on one %s", rather, g.Domain()))
+	}
+	return strings.Join(append(rules, g.spreads()...), ", ")
 }
 
 // PlacementRules are what a boot asks beside what its queue says. There is no instance without them but by the nil
 // pointer, as most have none and an instance has no room for more than that (TestMillion of package conductor).
 type PlacementRules struct {
-	Group GroupName // the group that it is a member of; empty: none
-	Set   Set       // that it is of; a request for one boot has none
+	Group  GroupName // the group that it is a member of; empty: none
+	Set    Set       // that it is of; a request for one boot has none
+	Spread AxisName  // of an instance: the axis over which its group spread members when it was admitted; empty: none
+	Chosen bool      // of an instance: the conductor chose its value on Spread, the request chose none
 }
 
 // Group is the group that the boot is for; empty: none.
@@ -136,11 +151,14 @@ func (b *Boot) Group() GroupName {
 }
 
 // InGroup is the rules of a member of a group; nil for none.
-func InGroup(g GroupName) *PlacementRules {
-	if g == "" {
+func InGroup(g GroupName) *PlacementRules { return RulesOf(g, Set{}) }
+
+// RulesOf are those of a request: the group and the set that it names; nil for none.
+func RulesOf(g GroupName, s Set) *PlacementRules {
+	if g == "" && s == (Set{}) {
 		return nil
 	}
-	return &PlacementRules{Group: g}
+	return &PlacementRules{Group: g, Set: s}
 }
 
 // GroupKey says which group is meant.

@@ -18,6 +18,7 @@ func TestGroupPolicies(t *testing.T) {
 		{Affinity, "affinity", "all on one host", false, false},
 		{SoftAntiAffinity, "soft-anti-affinity", "rather at most 2 on one host", true, true},
 		{SoftAffinity, "soft-affinity", "rather all on one host", false, true},
+		{SpreadOnly, "none", (Group{Policy: SpreadOnly}).Rule(), false, false}, // its rule is the spread's
 	}
 	all := GroupPolicies()
 	if len(all) != len(want) {
@@ -56,7 +57,7 @@ func TestGroupCheck(t *testing.T) {
 		{func(g *Group) { g.Project = "P" }, `project "P" is not valid; use 1 to 64`},
 		{func(g *Group) { g.Name = "" }, `group "" is not valid; use 1 to 64`},
 		{func(g *Group) { g.Over = "Zone" }, `capability "Zone" is not valid; use 1 to 32`},
-		{func(g *Group) { g.Policy = SoftAffinity + 1 }, `policy "group policy(4)" is not valid; give one`},
+		{func(g *Group) { g.Policy = SpreadOnly + 1 }, `policy "group policy(5)" is not valid; give one`},
 		{func(g *Group) { g.Most = 0 }, `max_per_host "0" is not valid; give 1 to 10000 with anti-affinity`},
 		{func(g *Group) { g.Most = MaxMost + 1 }, `max_per_host "10001" is not valid; give 1 to 10000`},
 		{func(g *Group) { g.Policy = Affinity }, `max_per_host "1" is not valid; leave it out with affinity`},

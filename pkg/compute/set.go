@@ -42,7 +42,14 @@ func (b *Boot) Set() Set {
 }
 
 // InSet makes the boot one of a set.
-func (b *Boot) InSet(s Set) { b.Rules = &PlacementRules{Group: b.Group(), Set: s} }
+func (b *Boot) InSet(s Set) {
+	r := PlacementRules{Set: s}
+	if b.Rules != nil {
+		r = *b.Rules
+		r.Set = s
+	}
+	b.Rules = &r
+}
 
 // Waits says whether an instance waits for all of its set to have a host.
 func (i *Instance) Waits() bool {

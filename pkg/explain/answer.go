@@ -69,7 +69,7 @@ func Hosts(w Wanted, hosts []Host) Answer {
 			*first = v
 		}
 	}
-	if out.Room = min(out.Room, w.Group.allowsInAll()); w.Group.together() {
+	if out.Room = min(out.Room, w.Group.atMost()); w.Group.together() {
 		out.Room = roomiest
 	}
 	out.Short = slices.SortedFunc(maps.Values(short), func(a, b Shortage) int {

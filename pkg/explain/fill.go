@@ -98,10 +98,11 @@ func (f *Filled) mostInTheWay(mix []Kind) []Host {
 //
 // Members of a group are counted beside those that are on hosts already, and beside each other if they are of one kind.
 func (f *Filled) put(kind int, k Kind) (n int64) {
-	only, most := -1, min(k.Count, k.Group.allowsInAll())
+	only := -1
 	if k.Group.together() {
 		only = f.roomiest(k)
 	}
+	most := min(k.Count, k.Group.atMost())
 	for i, h := range f.Left {
 		if n == most {
 			break

@@ -231,7 +231,7 @@ func anyGroup(rt *rapid.T) *Group {
 // rules says whether the rule of a group lets a host have one more beside those that were put on hosts, in the plainest
 // way.
 func rules(g *Group, put map[compute.HostID]int64, h compute.HostID) bool {
-	if g == nil || g.Rule.Policy.Soft() {
+	if g == nil || g.Rule.Policy.Soft() || g.Rule.Policy == compute.SpreadOnly {
 		return true
 	}
 	all, here, same := int64(g.All), int64(g.On[h])+put[h], int64(g.Same)

@@ -65,7 +65,9 @@ func EncodeGroup(g compute.Group) Record {
 		Policy:  groupPolicies.out(g.Policy),
 		Most:    g.Most,
 		Over:    text(g.Over),
-	}, "")
+		Spread:  text(g.Spread),
+		Skew:    g.Skew,
+	}, "").withSpread(g.Spread)
 }
 
 // DecodeCatalog reads a record of the catalog: the key says what it is, and a
@@ -164,6 +166,8 @@ func groupFrom(r *reader, m *pb.Group) *compute.Group {
 		Policy:  groupPolicies.in(r, "policy", m.GetPolicy()),
 		Most:    m.GetMost(),
 		Over:    compute.AxisName(m.GetOver()),
+		Spread:  needsSchema(r, "spread", schemaSpread, compute.AxisName(m.GetSpread())),
+		Skew:    m.GetSkew(),
 	}
 	r.check(g.Check())
 	r.key(KeyGroup(g.Project, g.Name))

@@ -56,6 +56,7 @@ var groupPolicies = table[compute.GroupPolicy, pb.GroupPolicy]{
 	{compute.Affinity, pb.GroupPolicy_GROUP_POLICY_AFFINITY},
 	{compute.SoftAntiAffinity, pb.GroupPolicy_GROUP_POLICY_SOFT_ANTI_AFFINITY},
 	{compute.SoftAffinity, pb.GroupPolicy_GROUP_POLICY_SOFT_AFFINITY},
+	{compute.SpreadOnly, pb.GroupPolicy_GROUP_POLICY_NONE},
 }
 
 var failureClasses = table[compute.FailureClass, pb.FailureClass]{

@@ -50,7 +50,10 @@ func EncodeInstance(i compute.Instance) Record {
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
 		Set:        setTo(i.Boot.Set()),
-	}, i.Trace).inLeastSchema(i.Boot.Sealed, i.Boot.Group() != "", i.Boot.Set().ID != "")
+
+		Spread:       text(i.Boot.Spread().Spread),
+		SpreadChosen: i.Boot.Spread().Chosen,
+	}, i.Trace).inLeastSchema(i.Boot.Sealed, i.Boot.Group() != "", i.Boot.Set().ID != "").withSpread(i.Boot.Spread().Spread)
 }
 
 func setTo(s compute.Set) *pb.InstanceSet {
@@ -115,12 +118,22 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 
 		Trace: r.trace(),
 	}
+	i.Boot.Rules = spreadFrom(r, i.Boot.Rules, m)
 	if m.GetSet() != nil {
 		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i
+}
+
+// spreadFrom is the rules of an instance with what the conductor that admitted it noted there.
+func spreadFrom(r *reader, rules *compute.PlacementRules, m *pb.Instance) *compute.PlacementRules {
+	axis := needsSchema(r, "spread", schemaSpread, compute.AxisName(m.GetSpread()))
+	if axis == "" || rules == nil {
+		return rules
+	}
+	return &compute.PlacementRules{Group: rules.Group, Set: rules.Set, Spread: axis, Chosen: m.GetSpreadChosen()}
 }
 
 func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {

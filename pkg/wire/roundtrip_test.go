@@ -60,7 +60,9 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[*compute.BuildGroup](): rapid.SampledFrom([]*compute.BuildGroup{
 			nil, {Name: "web", Most: 1}, {Name: "web", Most: 2, Until: at(3), Full: []compute.HostID{"h1", "h2"}},
 		}).AsAny(),
-		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{nil, {Group: "web"}}).AsAny(),
+		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{
+			nil, {Group: "web"}, {Group: "web", Spread: "zone"}, {Group: "web", Spread: "zone", Chosen: true},
+		}).AsAny(),
 		typeOf[compute.InstanceID](): rapid.Map(
 			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 			as[compute.InstanceID],
@@ -102,6 +104,9 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, reports(), EncodeReport, DecodeReport)
 	roundTrip(t, rapid.Map(generate[compute.Instance](), func(i compute.Instance) compute.Instance {
 		i.Queue = compute.QueueName(cut(string(i.Queue), maxQueueName))
+		if i.Boot.Spread().Spread == "" {
+			i.Boot.Rules = compute.InGroup(i.Boot.Group())
+		}
 		if i.Attempt%2 == 0 {
 			i.Boot.InSet(compute.Set{ID: i.ID, Size: 2 + uint32(i.Attempt)%(compute.MaxSet-1), Granted: i.Attempt%4 == 0})
 		}
@@ -157,8 +162,14 @@ func TestRoundTrip(t *testing.T) {
 		if g.Most = g.Most%compute.MaxMost + 1; !g.Policy.Apart() {
 			g.Most = 0
 		}
-		if g.Policy.Soft() {
+		if g.Policy.Soft() || g.Policy == compute.SpreadOnly {
 			g.Over = ""
+		}
+		if g.Skew %= compute.MaxSkew; g.Policy == compute.SpreadOnly && g.Spread == "" {
+			g.Spread = "zone"
+		}
+		if g.Spread == g.Over || g.Spread == "" {
+			g.Spread, g.Skew = "", 0
 		}
 		return g
 	}), EncodeGroup, func(rec Record) (compute.Group, error) {
@@ -228,6 +239,7 @@ func requests() *rapid.Generator[compute.Request] {
 // boots pass Check.
 func boots() *rapid.Generator[compute.Boot] {
 	return rapid.Map(generate[compute.Boot](), func(boot compute.Boot) compute.Boot {
+		boot.Rules = compute.InGroup(boot.Group()) // the rest of it is of instances
 		boot.Attempts %= compute.MaxAttempts + 1
 		boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 		boot.Name = cut(boot.Name, compute.MaxNameLength)

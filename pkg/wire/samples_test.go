@@ -323,7 +323,16 @@ func groupSamples() []sample {
 	waits.WaitUntil = at(28)
 	command.Build = &waits
 	apart := compute.Group{Project: "web-shop", Name: "web", Policy: compute.AntiAffinity, Most: 2, Over: "zone"}
+	spread, even := inst, compute.Group{
+		Project: "web-shop", Name: "web", Policy: compute.SpreadOnly, Spread: "zone", Skew: 1,
+	}
+	spread.Boot.Rules = &compute.PlacementRules{Group: "web", Spread: "gpu", Chosen: true}
 	return []sample{
+		{"instance-spread", EncodeInstance(spread), spread, of(DecodeInstance)},
+		{
+			"catalog-group-spread", EncodeGroup(even), CatalogEntry{Project: "web-shop", GroupName: "web", Group: &even},
+			of(DecodeCatalog),
+		},
 		{"request-boot-group", EncodeRequest(request), request, of(DecodeRequest)},
 		{"instance-group", EncodeInstance(inst), inst, of(DecodeInstance)},
 		{"build-group", EncodeBuild(build), build, of(DecodeBuild)},

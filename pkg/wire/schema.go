@@ -15,14 +15,17 @@ import (
 //
 // What is written is another matter: the least schema that has all that the record says,
 // which its encoder chooses. It is compute.FirstSchema, schemaSealed for what has sealed
-// user data (decision 0052), and schemaGroups for what is about a member of a group
-// (decision 0062), and schemaSets for what is of a set (decision 0063). So a cell without these is one that older versions read.
+// user data (decision 0052), schemaGroups for what is about a member of a group
+// (decision 0062), schemaSets for what is of a set (decision 0063), and schemaSpread for
+// groups that spread their members, and for the instances of those (decision 0064). So a
+// cell without these is one that older versions read.
 const Schema = 4
 
 const (
 	schemaSealed compute.Schema = 2 // has sealed user data
 	schemaGroups compute.Schema = 3 // has members of groups
 	schemaSets   compute.Schema = 4 // has instances of sets
+	schemaSpread compute.Schema = 4 // has groups that spread their members
 )
 
 // inLeastSchema is the record of a machine in the least schema that has all that it says: its user data may be sealed,
@@ -37,6 +40,13 @@ func (r Record) inLeastSchema(s compute.Sealed, member, ofSet bool) Record {
 		return r.InSchema(schemaSealed)
 	}
 	return r
+}
+
+func (r Record) withSpread(axis compute.AxisName) Record {
+	if axis == "" {
+		return r
+	}
+	return r.InSchema(schemaSpread)
 }
 
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook

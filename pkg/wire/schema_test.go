@@ -4,6 +4,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,10 +24,10 @@ func TestWrittenInTheFirstSchema(t *testing.T) {
 			want = "2"
 		case inSchemaOfGroups(s):
 			want = "3"
-		case strings.HasSuffix(s.name, "-set"):
+		case strings.HasSuffix(s.name, "-set"), strings.HasSuffix(s.name, "-spread"):
 			want = "4"
 		}
-		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: "5"} {
+		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: fmt.Sprint(Schema + 1)} {
 			if got := string(s.rec.WrittenUpTo(n).Header(HeaderSchema)); got != want {
 				t.Errorf("%s is written in schema %q by one that may write %d", s.name, got, n)
 			}
@@ -41,7 +42,8 @@ func inSchemaOfGroups(s sample) bool {
 }
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
-// that, nor is the group of a member or the set that an instance is of.
+// that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one that
+// does not.
 func TestNotOverlooked(t *testing.T) {
 	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples()) {
 		last := compute.Schema(1) // that does not know it
@@ -50,6 +52,8 @@ func TestNotOverlooked(t *testing.T) {
 			last = schemaGroups - 1
 		case strings.HasSuffix(s.name, "-set"):
 			last = schemaSets - 1
+		case strings.HasSuffix(s.name, "-spread"):
+			last = schemaSpread - 1
 		case !strings.HasSuffix(s.name, "-sealed"):
 			continue
 		}

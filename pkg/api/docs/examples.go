@@ -44,7 +44,7 @@ func Examples() []Example {
 		{Operation: "list-quotas", Path: "/v1/quotas"},
 		{Operation: "create-group", Path: "/v1/groups?project=web", Body: `{"name": "front", "policy": "anti-affinity"}`},
 		{Operation: "set-group", Path: "/v1/groups/front?project=web",
-			Body: `{"policy": "anti-affinity", "max_per_host": 2, "over": "disk"}`},
+			Body: `{"policy": "anti-affinity", "max_per_host": 2, "spread": "disk", "max_skew": 1}`},
 		{Operation: "list-groups", Path: "/v1/groups?project=web"},
 		{Operation: "show-group", Path: "/v1/groups/front?project=web"},
 		{Operation: "delete-group", Path: "/v1/groups/front?project=web"},

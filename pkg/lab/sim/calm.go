@@ -198,7 +198,13 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 		return true // the rest of its set may find no room
 	}
 	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
-	if !ok || rule.Policy.Soft() {
+	if !ok {
+		return false
+	}
+	if judge.Uneven(w.rec.Instances(), i, rule, w.Axis(rule.Spread)) != "" {
+		return true
+	}
+	if rule.Policy.Soft() {
 		return false
 	}
 	here, all := uint32(0), uint32(0)
@@ -209,7 +215,7 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 			}
 		}
 	}
-	return rule.Policy.Apart() && here >= rule.Most || !rule.Policy.Apart() && here < all
+	return rule.Policy.Apart() && here >= rule.Most || rule.Policy.Together() && here < all
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {

@@ -37,6 +37,8 @@ const (
 	GroupPolicy_GROUP_POLICY_SOFT_ANTI_AFFINITY GroupPolicy = 3
 	// Rather all members in one domain.
 	GroupPolicy_GROUP_POLICY_SOFT_AFFINITY GroupPolicy = 4
+	// Nothing about domains; the group has a spread.
+	GroupPolicy_GROUP_POLICY_NONE GroupPolicy = 5
 )
 
 // Enum value maps for GroupPolicy.
@@ -47,6 +49,7 @@ var (
 		2: "GROUP_POLICY_AFFINITY",
 		3: "GROUP_POLICY_SOFT_ANTI_AFFINITY",
 		4: "GROUP_POLICY_SOFT_AFFINITY",
+		5: "GROUP_POLICY_NONE",
 	}
 	GroupPolicy_value = map[string]int32{
 		"GROUP_POLICY_UNSPECIFIED":        0,
@@ -54,6 +57,7 @@ var (
 		"GROUP_POLICY_AFFINITY":           2,
 		"GROUP_POLICY_SOFT_ANTI_AFFINITY": 3,
 		"GROUP_POLICY_SOFT_AFFINITY":      4,
+		"GROUP_POLICY_NONE":               5,
 	}
 )
 
@@ -357,7 +361,12 @@ type Group struct {
 	// most is how many members one domain may have where they are kept apart: 1 to 10,000; 0 elsewhere.
 	Most uint32 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	// over is the capability whose value is a member's domain; empty: its host is.
-	Over          string `protobuf:"bytes,5,opt,name=over,proto3" json:"over,omitempty"`
+	Over string `protobuf:"bytes,5,opt,name=over,proto3" json:"over,omitempty"`
+	// spread is the capability on which each member that chooses no value gets the one with fewest members; empty: none. A
+	// group that has it is written in schema 4.
+	Spread string `protobuf:"bytes,6,opt,name=spread,proto3" json:"spread,omitempty"`
+	// skew is how many members on hosts one value of spread may have more than another when one more comes: 1 to 10,000; 0: any.
+	Skew          uint32 `protobuf:"varint,7,opt,name=skew,proto3" json:"skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +436,20 @@ func (x *Group) GetOver() string {
 	return ""
 }
 
+func (x *Group) GetSpread() string {
+	if x != nil {
+		return x.Spread
+	}
+	return ""
+}
+
+func (x *Group) GetSkew() uint32 {
+	if x != nil {
+		return x.Skew
+	}
+	return 0
+}
+
 var File_berth_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_berth_v1_catalog_proto_rawDesc = "" +
@@ -457,19 +480,22 @@ const file_berth_v1_catalog_proto_rawDesc = "" +
 	"\x06limits\x18\x02 \x03(\v2\x1b.berth.v1.Quota.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8c\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb8\x01\n" +
 	"\x05Group\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12-\n" +
 	"\x06policy\x18\x03 \x01(\x0e2\x15.berth.v1.GroupPolicyR\x06policy\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\rR\x04most\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\tR\x04over*\xab\x01\n" +
+	"\x04over\x18\x05 \x01(\tR\x04over\x12\x16\n" +
+	"\x06spread\x18\x06 \x01(\tR\x06spread\x12\x12\n" +
+	"\x04skew\x18\a \x01(\rR\x04skew*\xc2\x01\n" +
 	"\vGroupPolicy\x12\x1c\n" +
 	"\x18GROUP_POLICY_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aGROUP_POLICY_ANTI_AFFINITY\x10\x01\x12\x19\n" +
 	"\x15GROUP_POLICY_AFFINITY\x10\x02\x12#\n" +
 	"\x1fGROUP_POLICY_SOFT_ANTI_AFFINITY\x10\x03\x12\x1e\n" +
-	"\x1aGROUP_POLICY_SOFT_AFFINITY\x10\x04B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x1aGROUP_POLICY_SOFT_AFFINITY\x10\x04\x12\x15\n" +
+	"\x11GROUP_POLICY_NONE\x10\x05B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_catalog_proto_rawDescOnce sync.Once

@@ -286,7 +286,13 @@ type Instance struct {
 	BootedAs uint64 `protobuf:"fixed64,31,opt,name=booted_as,json=bootedAs,proto3" json:"booted_as,omitempty"`
 	// set is the set that it was booted in; absent: none. Only in schema 4, so that no
 	// older conductor starts a part of it.
-	Set           *InstanceSet `protobuf:"bytes,32,opt,name=set,proto3" json:"set,omitempty"`
+	Set *InstanceSet `protobuf:"bytes,32,opt,name=set,proto3" json:"set,omitempty"`
+	// spread is the capability over which its group spread members when it was
+	// admitted; absent: none. An instance that has it is written in schema 4.
+	Spread string `protobuf:"bytes,33,opt,name=spread,proto3" json:"spread,omitempty"`
+	// spread_chosen says that the conductor chose the value in boot.with for that
+	// capability; the request chose none.
+	SpreadChosen  bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,6 +551,20 @@ func (x *Instance) GetSet() *InstanceSet {
 	return nil
 }
 
+func (x *Instance) GetSpread() string {
+	if x != nil {
+		return x.Spread
+	}
+	return ""
+}
+
+func (x *Instance) GetSpreadChosen() bool {
+	if x != nil {
+		return x.SpreadChosen
+	}
+	return false
+}
+
 // InstanceSet is the set of instances that start all or not at all.
 type InstanceSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -768,7 +788,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\n" +
 	"\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -807,7 +827,9 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
 	"\ajournal\x18\x1e \x01(\tR\ajournal\x12\x1b\n" +
 	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x12'\n" +
-	"\x03set\x18  \x01(\v2\x15.berth.v1.InstanceSetR\x03set\x1a<\n" +
+	"\x03set\x18  \x01(\v2\x15.berth.v1.InstanceSetR\x03set\x12\x16\n" +
+	"\x06spread\x18! \x01(\tR\x06spread\x12#\n" +
+	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"K\n" +

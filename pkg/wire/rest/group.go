@@ -12,9 +12,11 @@ type Group struct {
 
 // GroupRule is what a group asks.
 type GroupRule struct {
-	Policy string           `json:"policy" enum:"anti-affinity,affinity,soft-anti-affinity,soft-affinity" doc:"Whether members are kept apart or together; the soft ones are preferred for a time."`
+	Policy string           `json:"policy" enum:"anti-affinity,affinity,soft-anti-affinity,soft-affinity,none" doc:"Whether members are kept apart or together; the soft ones are preferred for a time. None, of a group that spreads its members alone."`
 	Most   uint32           `json:"max_per_host,omitempty" doc:"How many members one host may have, or one value of the capability that it is over; of those that keep members apart alone. 0 or left out: 1."`
 	Over   compute.AxisName `json:"over,omitempty" example:"host" doc:"What members share or must not share: \"host\", which is what is meant if it is left out, or a capability, of which each member chooses a value."`
+	Spread compute.AxisName `json:"spread,omitempty" example:"zone" doc:"A capability: a member that chooses no value of it gets the one with fewest members when it is admitted."`
+	Skew   uint32           `json:"max_skew,omitempty" doc:"How many members on hosts one value of spread may have more than another when one more comes; a member that would break it waits. 0 or left out: any number."`
 }
 
 // Compute is the group in the words of package compute.
@@ -23,7 +25,7 @@ func (g Group) Compute(p compute.Project) (compute.Group, error) {
 	if err != nil {
 		return compute.Group{}, err
 	}
-	out := compute.Group{Project: p, Name: g.Name, Policy: policy, Most: g.Most, Over: g.Over}
+	out := compute.Group{Project: p, Name: g.Name, Policy: policy, Most: g.Most, Over: g.Over, Spread: g.Spread, Skew: g.Skew}
 	if out.Over == compute.OverHosts {
 		out.Over = ""
 	}
@@ -36,7 +38,7 @@ func (g Group) Compute(p compute.Project) (compute.Group, error) {
 // FromGroup shows a group.
 func FromGroup(g compute.Group) Group {
 	return Group{Name: g.Name, GroupRule: GroupRule{
-		Policy: g.Policy.String(), Most: g.Most, Over: compute.AxisName(g.Domain()),
+		Policy: g.Policy.String(), Most: g.Most, Over: compute.AxisName(g.Domain()), Spread: g.Spread, Skew: g.Skew,
 	}}
 }
 
@@ -50,6 +52,15 @@ type GroupView struct {
 	Waiting int           `json:"waiting" doc:"Of them: those that no host has yet."`
 	Breaks  bool          `json:"breaks" doc:"Some that are placed break the rule: it was another, or a preference, when they came."`
 	Domains []GroupDomain `json:"domains,omitempty" nullable:"false" doc:"Where they are, most members first. In lists it is left out."`
+	Values  []GroupValue  `json:"values,omitempty" nullable:"false" doc:"Of a group with a spread: the values of that capability, and what else members have of it, by name."`
+}
+
+// GroupValue is one value of the capability that a group spreads its members over.
+type GroupValue struct {
+	Value   compute.AxisValue `json:"value" example:"a"`
+	Members int               `json:"members" doc:"Instances with this value that have not ended: a new member goes where these are fewest."`
+	Placed  int               `json:"placed" doc:"Of them: those that may run on a host."`
+	Full    bool              `json:"full,omitempty" doc:"No more may be placed there now, by max_skew."`
 }
 
 // GroupDomain is one host, or one value of a capability, with members on it.

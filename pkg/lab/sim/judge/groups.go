@@ -43,7 +43,7 @@ func checkGroups(r *Recording) (wrong []Violation) {
 				names[now.instance], now.host, elsewhere, rule.Name, rule.Rule())...)
 		}
 	}
-	return wrong
+	return append(wrong, r.checkSpread(groups, runs)...)
 }
 
 // at says whether the machine ran at a moment. One that ended then did not.

@@ -37,6 +37,7 @@ func (r *Recording) wanted() map[string]Wanted {
 			all[a.Name] = want(r.Schedule, a)
 		}
 	}
+	r.spread(all)
 	r.resized(all)
 	return all
 }

@@ -251,7 +251,9 @@ func (w World) Queues(flavors []compute.Flavor) (list []compute.QueueName) {
 func (s Schedule) Booted() (list []compute.QueueName) {
 	for _, l := range s.Load {
 		if l.Op == LoadBoot {
-			list = append(list, compute.NameQueue(l.Boot.Flavor, l.Boot.With))
+			for _, with := range s.Given(l) {
+				list = append(list, compute.NameQueue(l.Boot.Flavor, with))
+			}
 		}
 		for _, b := range l.Boots {
 			list = append(list, compute.NameQueue(b.Flavor, b.With))

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // What goes wrong where there are several brokers. All but FaultLink is about "broker".
@@ -72,7 +74,8 @@ func (s Schedule) WithOneBroker() Schedule {
 
 // Has says whether a sort of fault is planned, by its kind ("deposed", "link deaf"); "brokers": there
 // are several, "many": many queues, "calm": nothing goes wrong, "orphaned": only queue managers are away,
-// "resized": a flavor becomes another.
+// "resized": a flavor becomes another, "groups": some that are booted are members of groups, "spread": of such that spread
+// their members.
 func (s Schedule) Has(sort string) bool {
 	switch sort {
 	case "brokers":
@@ -87,6 +90,10 @@ func (s Schedule) Has(sort string) bool {
 		return s.Resizes("")
 	case "sets":
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
+	case "groups":
+		return len(s.World.Groups) > 0
+	case "spread":
+		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}
 	return slices.Contains(s.Kinds(), sort) ||
 		slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })

@@ -48,6 +48,7 @@ func (g *generator) grouped() {
 		b := *l.Boot
 		b.Rules, l.Boot = in[l.Name], &b
 	}
+	g.spreads()
 }
 
 // Group finds a group of the world.
