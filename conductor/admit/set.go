@@ -88,7 +88,7 @@ func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 
 func setFailed(id compute.InstanceID, why string) *compute.Reason {
 	return &compute.Reason{
-		Code: compute.SetFailed, Detail: fmt.Sprintf("instance %s of its set cannot start: %s", id, why),
+		Code: compute.SetFailed, Detail: fmt.Sprintf("instance %s: %s", id, why),
 	}
 }
 

@@ -185,7 +185,11 @@ func attempt(i client.Instance) string {
 	if i.Attempt == 0 {
 		return ""
 	}
-	return HumanSize("", int64(i.Attempt)) + "/" + HumanSize("", int64(i.Attempts))
+	n := int64(i.Attempt)
+	if i.Set != nil {
+		n = int64(len(i.Failures)) + 1 // what its set gives back is an attempt too, and none that counts
+	}
+	return HumanSize("", n) + "/" + HumanSize("", int64(i.Attempts))
 }
 
 // why is what keeps an instance from running, in plain words.

@@ -116,10 +116,22 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
 		{"Labels", labels(i.Metadata, "\n")}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
-		{"Group", string(i.Group)},
+		{"Group", string(i.Group)}, {"Set", setOf(i)},
 		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},
+	}
+}
+
+// setOf is the set of an instance.
+func setOf(i client.Instance) string {
+	switch s := i.Set; {
+	case s == nil:
+		return ""
+	case s.Granted:
+		return fmt.Sprintf("one of %d, granted together; the first is %s", s.Size, s.ID)
+	default:
+		return fmt.Sprintf("one of %d, of which all start or none; the first is %s", s.Size, s.ID)
 	}
 }
 

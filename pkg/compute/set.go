@@ -24,7 +24,7 @@ func (s Set) Same(other Set) bool { return s.ID == other.ID && s.Size == other.S
 
 // Says is what an instance of the set waits for, in words.
 func (s Set) Says() string {
-	return fmt.Sprintf("set %s: none of its %d instances starts before each has a host", s.ID, s.Size)
+	return fmt.Sprintf("none of the %d of its set starts before each has a host", s.Size)
 }
 
 // SetBoot is one boot of a set.

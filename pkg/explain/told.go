@@ -102,6 +102,8 @@ func (f Facts) queued() Told {
 	i := f.Instance
 	var out Told
 	switch {
+	case i.PublishAt.After(f.Now) && i.Waits() && len(i.Failures) == 0:
+		out.Summary = fmt.Sprintf("it gave back what it had, and tries again in %s", span(i.PublishAt.Sub(f.Now)))
 	case i.PublishAt.After(f.Now):
 		out.Summary = fmt.Sprintf("%s; attempt %d begins in %s", f.lastFailure(), i.Attempt, span(i.PublishAt.Sub(f.Now)))
 		out.Next = append(out.Next, Event{At: i.PublishAt, What: fmt.Sprintf("attempt %d of %d", i.Attempt, i.Boot.Attempts)})
@@ -109,6 +111,10 @@ func (f Facts) queued() Told {
 		out = f.pinned()
 	default:
 		out = f.waiting()
+	}
+	if i.Waits() {
+		out.Summary += "; " + i.Boot.Set().Says()
+		out.Next = append(out.Next, Event{What: "once each of its set is claimed, all start; else hosts give their parts back, and all are offered again"})
 	}
 	if f.Closed {
 		out.Summary += "; its flavor or a capability of it was removed, and it is still built as it was asked for"
