@@ -76,7 +76,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		work
 		host compute.HostID
 	}
-	tried, tries := map[try]bool{}, map[compute.InstanceID]map[compute.Attempt]bool{}
+	tried, tries := map[try]int{}, map[compute.InstanceID]map[compute.Attempt]bool{}
 	for _, b := range r.Broke {
 		if !b.Image {
 			continue
@@ -88,7 +88,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		k := try{work{b.Instance, b.Attempt}, b.Host}
 		most := int(asked[names[b.Instance]].Boot.Attempts)
 		switch n := len(tries[b.Instance]); {
-		case tried[k]:
+		case tried[k] > 0 && tried[k] >= r.published(k.work, b.At):
 			wrong = append(wrong, broken("image", b.Instance, b.At, "attempt %d of %s fails on %s twice, by its image",
 				b.Attempt, names[b.Instance], b.Host)...)
 		case n > most:
@@ -97,9 +97,21 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 				broken("image", b.Instance, b.At, "%s was to be tried %d times, and its image fails in %d attempts",
 					names[b.Instance], most, n)...)
 		}
-		tried[k] = true
+		tried[k]++
 	}
 	return wrong
+}
+
+// published is how often work came into a queue until a moment. A member of a group may be published again once its
+// host gave it back, or a preference is given up; where it was deleted meanwhile the host that takes the one record
+// after the other prepares both in vain.
+func (r *Recording) published(w work, by time.Time) (times int) {
+	for _, b := range r.Builds {
+		if b.Instance == w.id && b.Attempt == w.attempt && !b.Seen.After(by) {
+			times++
+		}
+	}
+	return times
 }
 
 // unnamed says how an instance that failed by its image does not say so; empty: it does.

@@ -14,6 +14,9 @@ func TestCheckImages(t *testing.T) {
 	fails := func(r *Recording, at schedule.Seconds, a compute.Attempt) {
 		r.Broke = append(r.Broke, Broke{moment(at), "host-2", madeID, a, "Prepare", compute.FailureHost, true})
 	}
+	publishes := func(r *Recording, at schedule.Seconds, a compute.Attempt) {
+		r.Builds = append(r.Builds, Published{moment(at), compute.Build{Instance: madeID, Attempt: a}})
+	}
 	ends := func(r *Recording, why compute.ReasonCode, message string) {
 		bad(r)
 		i := r.Log[len(r.Log)-1].Instance
@@ -68,6 +71,18 @@ func TestCheckImages(t *testing.T) {
 		"attempt 2 of vm-1 fails on host-2 twice": func(r *Recording) {
 			fails(r, 20, 2)
 			fails(r, 21, 2)
+		},
+		"right: it was published twice": func(r *Recording) {
+			publishes(r, 18, 2)
+			publishes(r, 19, 2)
+			fails(r, 20, 2)
+			fails(r, 21, 2)
+		},
+		"attempt 2 of vm-1 fails on host-2 twice, by": func(r *Recording) {
+			publishes(r, 18, 2)
+			fails(r, 20, 2)
+			fails(r, 21, 2)
+			publishes(r, 22, 2)
 		},
 		"right: a conductor was killed between": func(r *Recording) {
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
