@@ -91,9 +91,10 @@ func (s *step) machineThere(e *entry, r compute.Report) {
 	if !starting && e.inst.State != compute.StateActive {
 		return
 	}
+	asked := e.confirmAsked || e.inst.Confirm
 	e.confirmAsked = false
-	if due := s.countsFrom(e, r); !due.IsZero() && r.Op == compute.ReportStarted {
-		defer s.askAgain(e, due)
+	if due := s.countsFrom(e, r); !due.IsZero() && (asked || r.Op == compute.ReportStarted) {
+		defer s.askAgain(e, due) // what is repeated of an agent that has ended answers nothing
 	}
 	next := *e.inst
 	next.Confirm, next.Journal = false, s.holder(e, r)
