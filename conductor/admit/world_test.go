@@ -164,7 +164,7 @@ func (w *world) takeover(cursor int64) {
 	written := w.state.log
 	w.sent = nil
 	w.state = loaded(w.t, written, w.view, w.now)
-	w.state.Step(HostsRead{}, w.view, w.now)
+	w.carry(w.state.Step(HostsRead{}, w.view, w.now))
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
 			w.carry(w.state.Resend(inst.ID, w.view, w.now))
