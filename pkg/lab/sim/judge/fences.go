@@ -45,16 +45,23 @@ func (r *Recording) signs(h compute.HostID) (all []time.Time) {
 	return all
 }
 
-// silentFor says whether, at some moment between two, a host had not been heard of for so long.
+// silentFor says whether, at some moment between two, a host had not been heard of for so long. What it said last counts
+// from when it said so: others have read that before a broker went away, and this reader, perhaps, from the next leader.
 func (r *Recording) silentFor(h compute.HostID, long time.Duration, from, to time.Time) bool {
 	last, slack := r.Start.Add(-time.Hour), time.Second+r.Schedule.Slack()
-	for _, next := range append(r.signs(h), to) {
-		if !latest(from, last.Add(long)).After(earliest(to, next.Add(slack))) {
+	silent := func(until time.Time) bool {
+		return !latest(from, last.Add(long)).After(earliest(to, until.Add(slack)))
+	}
+	for _, o := range r.Offers {
+		if o.Host != h {
+			continue
+		}
+		if silent(o.Seen) {
 			return true
 		}
-		last = next
+		last = latest(last, earliest(o.Said, o.Seen))
 	}
-	return false
+	return silent(to)
 }
 
 // believed finds wrong answers to operators: that a host is dead although it was heard of, and a

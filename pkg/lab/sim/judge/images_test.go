@@ -33,7 +33,7 @@ func TestCheckImages(t *testing.T) {
 	asks := false
 	says := func(r *Recording, faults ...schedule.Fault) {
 		r.Schedule.Faults = faults
-		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined, asks})
+		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined, asks, moment(9)})
 	}
 	sees(t, checkImages, map[string]func(*Recording){
 		"host-2 says at 9.000s that it is quarantined": func(r *Recording) {

@@ -226,7 +226,7 @@ func (r *Recording) ReadBeacon(rec wire.Record) {
 	if r.Beacons[b.Host] = b; b.Leaves {
 		return // an agent that has ended offers nothing, and nobody wonders
 	}
-	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State, b.Asks})
+	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State, b.Asks, rec.Time})
 }
 
 // ReadQueue keeps which queues are closed, and which are gone.
