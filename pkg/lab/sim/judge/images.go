@@ -88,7 +88,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		k := try{work{b.Instance, b.Attempt}, b.Host}
 		most := int(asked[names[b.Instance]].Boot.Attempts)
 		switch n := len(tries[b.Instance]); {
-		case tried[k] > 0 && tried[k] >= r.published(k.work, b.At):
+		case tried[k] > 0 && tried[k] >= r.offered(k.work, b.Host, b.At):
 			wrong = append(wrong, broken("image", b.Instance, b.At, "attempt %d of %s fails on %s twice, by its image",
 				b.Attempt, names[b.Instance], b.Host)...)
 		case n > most:
@@ -102,12 +102,20 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 	return wrong
 }
 
-// published is how often work came into a queue until a moment. A member of a group may be published again once its
-// host gave it back, or a preference is given up; where it was deleted meanwhile the host that takes the one record
-// after the other prepares both in vain.
-func (r *Recording) published(w work, by time.Time) (times int) {
+// offered is how often a host may have begun an attempt: as often as it was in its queue or in the host's stream. A
+// member of a group is offered to the host of the group beside its queue, and again once a claim was denied or a
+// preference given up; what is over meanwhile a host prepares in vain.
+func (r *Recording) offered(w work, h compute.HostID, by time.Time) (times int) {
+	is := func(b compute.Build, at time.Time) bool {
+		return b.Instance == w.id && b.Attempt == w.attempt && !at.After(by.Add(time.Second))
+	}
 	for _, b := range r.Builds {
-		if b.Instance == w.id && b.Attempt == w.attempt && !b.Seen.After(by) {
+		if is(b.Build, b.Seen) {
+			times++
+		}
+	}
+	for _, t := range r.Told {
+		if t.Host == h && is(t.Build, t.Seen) {
 			times++
 		}
 	}

@@ -82,7 +82,14 @@ func TestCheckImages(t *testing.T) {
 			publishes(r, 18, 2)
 			fails(r, 20, 2)
 			fails(r, 21, 2)
-			publishes(r, 22, 2)
+			publishes(r, 23, 2)
+			r.Told = append(r.Told, Told{moment(18), "host-1", compute.Build{Instance: madeID, Attempt: 2}})
+		},
+		"right: it was in its queue and in the host's stream": func(r *Recording) {
+			publishes(r, 18, 2)
+			r.Told = append(r.Told, Told{moment(19), "host-2", compute.Build{Instance: madeID, Attempt: 2}})
+			fails(r, 20, 2)
+			fails(r, 21, 2)
 		},
 		"right: a conductor was killed between": func(r *Recording) {
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
