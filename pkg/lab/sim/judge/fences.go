@@ -126,8 +126,7 @@ func (r *Recording) taken() (wrong []Violation) {
 			continue
 		}
 		if !slices.ContainsFunc(words, func(x Word) bool {
-			return !x.First.After(w.Seen) &&
-				r.silentFor(old.Host, livesFor, x.First, earliest(latest(x.Answered, x.First), w.Seen))
+			return !x.First.After(w.Seen) && r.silentFor(old.Host, livesFor, x.First, r.appended(x, w.Seen))
 		}) {
 			wrong = append(
 				wrong,
@@ -136,6 +135,15 @@ func (r *Recording) taken() (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// appended is when a word that a host is dead, of which something came at a time, was in the log at the latest. One that
+// was not acknowledged may have been appended whenever its leader could, and is of that time where brokers stamp records.
+func (r *Recording) appended(x Word, by time.Time) time.Time {
+	if !x.OK && len(r.Schedule.World.Clocks) > 0 {
+		return by
+	}
+	return earliest(latest(x.Answered, x.First), by)
 }
 
 // fates are instances of which an operator was told what becomes of them, and something else
