@@ -79,13 +79,14 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 
 // revoke takes back what another agent's word ends, a grant or a power command: the agent that got it may come back,
 // from a power cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this.
-// Of a copied journal the copy may say that it knows nothing of the claim, or gives it back: who claimed has it there.
+// The copy of a journal, too, may know nothing of the claim, or give it back: the agent that claimed still has it.
 func (s *step) revoke(e *entry, r compute.Report) {
 	has, h := e.inst.Journal, s.hosts[e.inst.Host]
 	if has == "" || r.Journal == "" {
 		return
 	}
-	copied := r.Class == compute.FailureUnknownHere || h != nil && h.twinsWithJournal(has) > 1
+	copied := r.Class == compute.FailureUnknownHere || r.Op == compute.ReportReturned ||
+		h != nil && h.twinsWithJournal(has) > 1
 	if r.Journal != has || copied {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}
