@@ -79,10 +79,17 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 	}
 }
 
-// revoke takes back what another journal's word ends, a grant or a power command: the agent that got it may come back,
+// revoke takes back what another agent's word ends, a grant or a power command: the agent that got it may come back,
 // from a power cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this.
+// The copy of a journal, too, may know nothing of the claim, or give it back: the agent that claimed still has it.
 func (s *step) revoke(e *entry, r compute.Report) {
-	if has := e.inst.Journal; has != "" && r.Journal != "" && r.Journal != has {
+	has, h := e.inst.Journal, s.hosts[e.inst.Host]
+	if has == "" || r.Journal == "" {
+		return
+	}
+	copied := r.Class == compute.FailureUnknownHere || r.Op == compute.ReportReturned ||
+		h != nil && h.twinsWithJournal(has) > 1
+	if r.Journal != has || copied {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}
 }
@@ -93,9 +100,10 @@ func (s *step) machineThere(e *entry, r compute.Report) {
 	if !starting && e.inst.State != compute.StateActive {
 		return
 	}
+	asked := e.confirmAsked || e.inst.Confirm
 	e.confirmAsked = false
-	if due := s.countsFrom(e, r); !due.IsZero() && r.Op == compute.ReportStarted {
-		defer s.askAgain(e, due)
+	if due := s.countsFrom(e, r); !due.IsZero() && (asked || r.Op == compute.ReportStarted) {
+		defer s.askAgain(e, due) // what is repeated of an agent that has ended answers nothing
 	}
 	next := *e.inst
 	next.Confirm, next.Journal = false, s.holder(e, r)

@@ -24,7 +24,7 @@ type publication struct {
 	told        bool            // it was offered to one host
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
-	republished int             // how often this attempt was published again
+	republished int             // how often this attempt was published again, failed publications aside
 	index       int             // in queue.known
 	kept        *keptClaim      // claimed only
 }
@@ -138,6 +138,9 @@ func (s *step) published(in Published) {
 		s.end(e, topicGone(e.inst))
 	case e.pub.state != pending:
 	case in.Outcome != Delivered, !s.sameTopic(e):
+		if in.Outcome != Delivered {
+			e.pub.republished = max(0, e.pub.republished-1) // a broker that was away for long does not put it off
+		}
 		e.pub.state = unknown
 		s.reschedule(e)
 	default:

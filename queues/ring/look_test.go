@@ -73,8 +73,24 @@ func TestProgressResets(t *testing.T) {
 	w.next(4000 * ms)
 	w.rung(4 + 16)
 	w.claimed("k2")
-	w.next(8000 * ms)
-	w.rung(2)
+	w.next(500 * ms)
+	w.rung(2 + 2)
+}
+
+// Where work lies that no host takes, rings count for long. The host whose ring led to a claim is rung again for what
+// comes next, and not once its ring has counted for as long.
+func TestAClaimEndsTheWaitBehindWorkThatNobodyTakes(t *testing.T) {
+	w := newWorld(t, 1)
+	w.came(func(x *Work) { x.Kept = func(compute.HostID) bool { return true } })
+	w.until(time.Minute) // in vain
+	key := w.came()
+	w.rung(1)
+	w.pass(100 * ms)
+	w.claimed(key)
+	w.came()
+	w.rung(0) // it may have found that as well
+	w.next(500 * ms)
+	w.rung(1)
 }
 
 // A claim of before is no progress of what comes after it.

@@ -126,6 +126,7 @@ func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time
 	if q.fewer = q.fewer || claimed; claimed {
 		took := min(now.Sub(w.Due), r.rules.Slowest)
 		r.claims += (took - r.claims) / claimsBelieved
+		r.ledToClaim(q, now)
 	}
 	if len(q.works) == 0 {
 		delete(r.waiting, name)
@@ -133,6 +134,27 @@ func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time
 		q.next, q.judged, q.vain, q.fewer, q.nowFit = time.Time{}, time.Time{}, 0, false, nil
 		r.scheduleDue(q)
 	}
+}
+
+// ledToClaim ends the waits of rounds in vain: a ring led to a claim. The host that has claimed has looked, so for what
+// comes next it is rung again as soon as after a first round, though other work lies there that nobody takes.
+func (r *Ringer) ledToClaim(q *queue, now time.Time) {
+	if q.vain == 0 {
+		return
+	}
+	q.vain, q.judged, q.fewer = 0, now, false
+	soon := now.Add(r.ringCounts(0))
+	for h, until := range q.rung {
+		q.rung[h] = sooner(until, soon)
+	}
+	r.schedule(q, soon)
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // claimsBelieved is of how many claims the mean is taken.

@@ -123,6 +123,8 @@ func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
 		r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})
 	case compute.CommandDeny:
 		r.Denials = append(r.Denials, Denied{time.Now(), h, c})
+	case compute.CommandBuild:
+		r.Told = append(r.Told, Told{time.Now(), h, *c.Build})
 	}
 }
 

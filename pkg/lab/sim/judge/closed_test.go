@@ -18,7 +18,7 @@ func TestCheckClosed(t *testing.T) {
 		r.Works = append(r.Works, Worked{"host-1", "vm-9", "Prepare", moment(at), moment(at + 1)})
 	}
 	says := func(r *Recording, at schedule.Seconds, s compute.HostState) {
-		r.Offers = append(r.Offers, Offered{moment(at), "host-1", s, false})
+		r.Offers = append(r.Offers, Offered{moment(at), "host-1", s, false, moment(at)})
 	}
 	sees(t, checkClosed, map[string]func(*Recording){
 		"host-1 is to drain, and at 8.000s it begins":   func(r *Recording) { wish(r, 5, "drain"); begins(r, 8) },

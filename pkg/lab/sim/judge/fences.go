@@ -45,16 +45,23 @@ func (r *Recording) signs(h compute.HostID) (all []time.Time) {
 	return all
 }
 
-// silentFor says whether, at some moment between two, a host had not been heard of for so long.
+// silentFor says whether, at some moment between two, a host had not been heard of for so long. What it said last counts
+// from when it said so: others have read that before a broker went away, and this reader, perhaps, from the next leader.
 func (r *Recording) silentFor(h compute.HostID, long time.Duration, from, to time.Time) bool {
 	last, slack := r.Start.Add(-time.Hour), time.Second+r.Schedule.Slack()
-	for _, next := range append(r.signs(h), to) {
-		if !latest(from, last.Add(long)).After(earliest(to, next.Add(slack))) {
+	silent := func(until time.Time) bool {
+		return !latest(from, last.Add(long)).After(earliest(to, until.Add(slack)))
+	}
+	for _, o := range r.Offers {
+		if o.Host != h {
+			continue
+		}
+		if silent(o.Seen) {
 			return true
 		}
-		last = next
+		last = latest(last, earliest(o.Said, o.Seen))
 	}
-	return false
+	return silent(to)
 }
 
 // believed finds wrong answers to operators: that a host is dead although it was heard of, and a
@@ -119,8 +126,7 @@ func (r *Recording) taken() (wrong []Violation) {
 			continue
 		}
 		if !slices.ContainsFunc(words, func(x Word) bool {
-			return !x.First.After(w.Seen) &&
-				r.silentFor(old.Host, livesFor, x.First, earliest(latest(x.Answered, x.First), w.Seen))
+			return !x.First.After(w.Seen) && r.silentFor(old.Host, livesFor, x.First, r.appended(x, w.Seen))
 		}) {
 			wrong = append(
 				wrong,
@@ -129,6 +135,15 @@ func (r *Recording) taken() (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// appended is when a word that a host is dead, of which something came at a time, was in the log at the latest. One that
+// was not acknowledged may have been appended whenever its leader could, and is of that time where brokers stamp records.
+func (r *Recording) appended(x Word, by time.Time) time.Time {
+	if !x.OK && len(r.Schedule.World.Clocks) > 0 {
+		return by
+	}
+	return earliest(latest(x.Answered, x.First), by)
 }
 
 // fates are instances of which an operator was told what becomes of them, and something else

@@ -15,7 +15,7 @@ import (
 func TestCheckWords(t *testing.T) {
 	heard := func(r *Recording, from, to schedule.Seconds) { // every 15 s
 		for at := from; at <= to; at += 15 {
-			r.Offers = append(r.Offers, Offered{moment(at), "host-1", compute.HostEnabled, false})
+			r.Offers = append(r.Offers, Offered{moment(at), "host-1", compute.HostEnabled, false, moment(at)})
 		}
 	}
 	says := func(r *Recording, key string, from, to schedule.Seconds) *Word {
@@ -51,6 +51,26 @@ func TestCheckWords(t *testing.T) {
 		)
 	}
 	sees(t, checkWords, map[string]func(*Recording){
+		"right: nobody knows when the word was appended": func(r *Recording) {
+			heard(r, 0, 15)
+			says(r, schedule.WordRecord, 20, 40).OK = false
+			r.Schedule.World.Clocks = []schedule.Clock{{Who: "host-2", Off: 90}}
+			moves(r, 50, compute.StateQueued, compute.HostLost)
+		},
+		"vm-1 was active on host-1, and is queued: ": func(r *Recording) {
+			heard(r, 0, 15)
+			says(r, schedule.WordRecord, 20, 40).OK = false
+			moves(r, 50, compute.StateQueued, compute.HostLost)
+		},
+		"right: it was heard of for the last time by the next leader": func(r *Recording) {
+			heard(r, 0, 15)
+			r.Offers[len(r.Offers)-1].Seen = moment(22)
+			says(r, schedule.WordPatient, 20, 76)
+		},
+		"is told at 72.000s that host-1 is dead, and it was heard of": func(r *Recording) {
+			heard(r, 0, 15)
+			says(r, schedule.WordPatient, 20, 72)
+		},
 		"is told at 80.000s that host-1 is dead, and it was heard of": func(r *Recording) {
 			heard(r, 0, 100)
 			says(r, schedule.WordPatient, 20, 80)
@@ -133,7 +153,7 @@ func TestUnknownIsShownOfSilentHosts(t *testing.T) {
 	} {
 		r := &Recording{Start: moment(0)}
 		for _, s := range c.signs {
-			r.Offers = append(r.Offers, Offered{Host: "host-1", Seen: moment(200 - s)})
+			r.Offers = append(r.Offers, Offered{Host: "host-1", Seen: moment(200 - s), Said: moment(200 - s)})
 		}
 		r.Showed = []Showed{
 			{

@@ -76,7 +76,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		work
 		host compute.HostID
 	}
-	tried, tries := map[try]bool{}, map[compute.InstanceID]map[compute.Attempt]bool{}
+	tried, tries := map[try]int{}, map[compute.InstanceID]map[compute.Attempt]bool{}
 	for _, b := range r.Broke {
 		if !b.Image {
 			continue
@@ -88,7 +88,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		k := try{work{b.Instance, b.Attempt}, b.Host}
 		most := int(asked[names[b.Instance]].Boot.Attempts)
 		switch n := len(tries[b.Instance]); {
-		case tried[k]:
+		case tried[k] > 0 && tried[k] >= r.offered(k.work, b.Host, b.At):
 			wrong = append(wrong, broken("image", b.Instance, b.At, "attempt %d of %s fails on %s twice, by its image",
 				b.Attempt, names[b.Instance], b.Host)...)
 		case n > most:
@@ -97,9 +97,29 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 				broken("image", b.Instance, b.At, "%s was to be tried %d times, and its image fails in %d attempts",
 					names[b.Instance], most, n)...)
 		}
-		tried[k] = true
+		tried[k]++
 	}
 	return wrong
+}
+
+// offered is how often a host may have begun an attempt: as often as it was in its queue or in the host's stream. A
+// member of a group is offered to the host of the group beside its queue, and again once a claim was denied or a
+// preference given up; what is over meanwhile a host prepares in vain.
+func (r *Recording) offered(w work, h compute.HostID, by time.Time) (times int) {
+	is := func(b compute.Build, at time.Time) bool {
+		return b.Instance == w.id && b.Attempt == w.attempt && !at.After(by.Add(time.Second))
+	}
+	for _, b := range r.Builds {
+		if is(b.Build, b.Seen) {
+			times++
+		}
+	}
+	for _, t := range r.Told {
+		if t.Host == h && is(t.Build, t.Seen) {
+			times++
+		}
+	}
+	return times
 }
 
 // unnamed says how an instance that failed by its image does not say so; empty: it does.

@@ -14,6 +14,9 @@ func TestCheckImages(t *testing.T) {
 	fails := func(r *Recording, at schedule.Seconds, a compute.Attempt) {
 		r.Broke = append(r.Broke, Broke{moment(at), "host-2", madeID, a, "Prepare", compute.FailureHost, true})
 	}
+	publishes := func(r *Recording, at schedule.Seconds, a compute.Attempt) {
+		r.Builds = append(r.Builds, Published{moment(at), compute.Build{Instance: madeID, Attempt: a}})
+	}
 	ends := func(r *Recording, why compute.ReasonCode, message string) {
 		bad(r)
 		i := r.Log[len(r.Log)-1].Instance
@@ -30,7 +33,7 @@ func TestCheckImages(t *testing.T) {
 	asks := false
 	says := func(r *Recording, faults ...schedule.Fault) {
 		r.Schedule.Faults = faults
-		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined, asks})
+		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined, asks, moment(9)})
 	}
 	sees(t, checkImages, map[string]func(*Recording){
 		"host-2 says at 9.000s that it is quarantined": func(r *Recording) {
@@ -66,6 +69,25 @@ func TestCheckImages(t *testing.T) {
 			fails(r, 20, 4)
 		},
 		"attempt 2 of vm-1 fails on host-2 twice": func(r *Recording) {
+			fails(r, 20, 2)
+			fails(r, 21, 2)
+		},
+		"right: it was published twice": func(r *Recording) {
+			publishes(r, 18, 2)
+			publishes(r, 19, 2)
+			fails(r, 20, 2)
+			fails(r, 21, 2)
+		},
+		"attempt 2 of vm-1 fails on host-2 twice, by": func(r *Recording) {
+			publishes(r, 18, 2)
+			fails(r, 20, 2)
+			fails(r, 21, 2)
+			publishes(r, 23, 2)
+			r.Told = append(r.Told, Told{moment(18), "host-1", compute.Build{Instance: madeID, Attempt: 2}})
+		},
+		"right: it was in its queue and in the host's stream": func(r *Recording) {
+			publishes(r, 18, 2)
+			r.Told = append(r.Told, Told{moment(19), "host-2", compute.Build{Instance: madeID, Attempt: 2}})
 			fails(r, 20, 2)
 			fails(r, 21, 2)
 		},

@@ -28,6 +28,13 @@ type Published struct {
 	compute.Build
 }
 
+// Told is work in a host's stream.
+type Told struct {
+	Seen time.Time
+	Host compute.HostID
+	compute.Build
+}
+
 // Owned is a partition that a conductor takes over.
 type Owned struct {
 	Seen      time.Time

@@ -29,6 +29,7 @@ type Recording struct {
 	Log      []Written    // in the order of each partition
 	Claims   []Claimed    // what hosts asked for
 	Builds   []Published  // what was put into queues
+	Told     []Told       // what was offered to one host
 	Robbed   []Published  // what a rogue took out of them
 	Owners   []Owned      // conductors' requests for a partition's producer epoch, by which they took it over
 	Machines []fake.Event // what hypervisors did
@@ -226,7 +227,7 @@ func (r *Recording) ReadBeacon(rec wire.Record) {
 	if r.Beacons[b.Host] = b; b.Leaves {
 		return // an agent that has ended offers nothing, and nobody wonders
 	}
-	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State, b.Asks})
+	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State, b.Asks, rec.Time})
 }
 
 // ReadQueue keeps which queues are closed, and which are gone.

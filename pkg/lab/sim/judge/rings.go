@@ -24,7 +24,8 @@ type Offered struct {
 	Seen  time.Time
 	Host  compute.HostID
 	State compute.HostState
-	Asks  bool // it does not know whether it is alone under its name
+	Asks  bool      // it does not know whether it is alone under its name
+	Said  time.Time // its record's
 }
 
 // AddWork notes that a hypervisor is busy, until done.

@@ -12,10 +12,12 @@ import (
 )
 
 // Repeats says whether a queue's share state may be initialised more than once:
-// the queue is made anew, or the first time was refused.
+// the queue is made anew, the first time was refused, or two queue managers make it at once: Kafka
+// fences none of them there, and whoever is second resets nothing that is more than a moment old.
 func (s Schedule) Repeats() bool {
 	return s.Drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
-		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets"
+		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" ||
+			f.Kind == FaultRing && f.Key == RingManagers
 	})
 }
 
