@@ -23,6 +23,9 @@ func (s *step) claim(e *entry, r compute.Report) {
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
 		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences.epoch(r.Host)})
+		if e.keeps(r) {
+			s.loseKept(e)
+		}
 		if reason.Code == compute.GroupRule {
 			e.in.noteDenied(r.Claim)
 			s.emitEffects(e) // its host has taken the work out of the queue
@@ -79,10 +82,12 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 		return why
 	}
 	switch {
-	case e.kept() != nil && e.kept().Host == r.Host && e.kept().Claim == r.Claim:
+	case e.keeps(r):
 		return nil // it was looked at when it came first
 	case e.kept() != nil:
 		return attemptOver(r, "another host has claimed it, and waits for the rest of its set")
+	case slices.Contains(e.pub.over, r.Claim):
+		return attemptOver(r, "this claim was given back")
 	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
 		return attemptOver(r, "this claim was denied by the rule of its group")
 	}

@@ -85,7 +85,10 @@ func buildEffect(inst *compute.Instance, now time.Time) Effect {
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
 	}
 	if inst.Waits() {
-		build.Hold, build.Deadline = compute.SetHold, earliest(inst.Deadline, now.Add(compute.SetTry))
+		build.Hold = compute.SetHold
+		if triesOf(inst) > 0 { // what of this try is still in the queue at its end shall not be prepared for nothing
+			build.Deadline = earliest(inst.Deadline, now.Add(compute.SetTry))
+		}
 	}
 	if !pinned(inst) {
 		build.Failed = failedHosts(inst)

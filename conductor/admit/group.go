@@ -347,7 +347,7 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 // recountGroup counts all members by the domains of a new rule, and offers those anew that wait: what was published says
 // what the rule was.
 func (s *step) recountGroup(g *group) {
-	var waiting []*entry
+	waiting := s.denyKeptOf(g)
 	for _, e := range sorted(g.members) {
 		if e.in.outAs != "" || e.in.heldAs != "" {
 			waiting = append(waiting, e)

@@ -44,6 +44,7 @@ func (h *host) fire(s *step, until time.Time) {
 // hostHeard takes note of a sign of life. Nothing here moves an instance: a host
 // that comes back is told again what it should do and asked what it has.
 func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
+	s.forgetKept(id, by.Journal)
 	h := s.hosts[id]
 	if h == nil {
 		return
@@ -83,6 +84,7 @@ func (s *step) afterSilence(h *host) {
 // hello is said by an agent that begins a new journal at the end of its stream:
 // it has missed whatever was said before.
 func (s *step) hello(id compute.HostID, by compute.Voice) {
+	s.forgetKept(id, by.Journal)
 	if h := s.hosts[id]; h != nil {
 		s.markAlive(h, by)
 		s.confirmAll(h, true)
@@ -146,7 +148,7 @@ func (s *step) failReboot(inst *compute.Instance) {
 // lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
 	s.fences.note(id, fence, func(id compute.HostID) bool { return s.hosts[id] != nil })
-	s.hostLosesKept(id)
+	s.loseKeptOf(func(k *keptClaim) bool { return k.Host == id && !(fence != 0 && k.Fence >= fence) })
 	h := s.hosts[id]
 	if h == nil {
 		return
@@ -155,6 +157,9 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	s.losing = id
 	defer func() { s.losing = "" }()
 	for _, e := range sorted(h.instances) {
+		if !h.instances[e] {
+			continue // the end of another one of its set has ended it
+		}
 		if !claimedSince(e.inst, fence) {
 			s.loseInstance(e, id, op)
 		} else if e.inst.Fence > fence {

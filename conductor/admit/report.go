@@ -32,7 +32,7 @@ func (s *step) report(r compute.Report) {
 		s.pinnedRefused(e, r)
 	case e != nil && isHolder(e.inst, r):
 		s.fromHolder(e, r)
-	case e != nil && e.kept() != nil && e.kept().Host == r.Host && e.kept().Claim == r.Claim && absent(r.Op):
+	case e.keeps(r) && absent(r.Op):
 		s.loseKept(e)
 	case r.Op == compute.ReportStarted:
 		s.unexpected(e, r)

@@ -11,7 +11,7 @@ import (
 )
 
 // publication is what became of the work of a queued instance. It is begun anew
-// with every load and decides only whether to publish again.
+// with every load and decides only whether to publish again, and when a set is granted.
 //
 //	 unpublished ─▶ pending ─▶ known ─▶ passed ──▶ pending, again
 //	     │           ▲   │                           ▲
@@ -26,7 +26,10 @@ type publication struct {
 	offset      int64           // known only
 	republished int             // how often this attempt was published again, failed publications aside
 	index       int             // in queue.known
-	kept        *keptClaim      // claimed only
+	// Of one whose set waits:
+	kept  *keptClaim        // claimed only
+	over  []compute.ClaimID // claims of this attempt that were kept and are not any more
+	since time.Time         // when the last of those was lost; zero: none was
 }
 
 type progress uint8
@@ -122,7 +125,7 @@ func (s *State) unpublish(e *entry) {
 		q.known.remove(e)
 		s.scheduleAsk(q)
 	}
-	*e.pub = publication{republished: e.pub.republished}
+	*e.pub = publication{republished: e.pub.republished, over: e.pub.over, since: e.pub.since}
 }
 
 // published hears where a publication landed. One that is not the last of the

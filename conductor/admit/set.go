@@ -29,22 +29,32 @@ import (
 // bootSet admits all boots of a set, or none. Repeated, it changes nothing.
 func (s *step) bootSet(r compute.Request) {
 	boots := r.Boots()
-	var there *entry
+	known, others := 0, compute.InstanceID("") // of this set; of none or another
 	for _, b := range boots {
-		if e := s.instances[b.Instance]; e != nil {
-			if e.inst.Project != r.Project {
-				s.rejectOwner(b)
-				return
-			}
-			if e.inst.Boot.Set().ID == r.Instance {
-				return // a repeat
-			}
-			there = e
+		e := s.instances[b.Instance]
+		switch {
+		case e == nil:
+		case e.inst.Project != r.Project:
+			s.rejectOwner(b)
+			return
+		case e.inst.Boot.Set().Same(b.Boot.Set()):
+			known++
+		default:
+			others = b.Instance
 		}
 	}
+	if known > 0 {
+		if known < len(boots) {
+			s.reject(fmt.Sprintf("set %s is there already, and has other instances, or some are forgotten", r.Instance))
+		}
+		return // a repeat
+	}
 	insts, why, of := s.admitSet(r, boots)
-	if there != nil {
-		why, of = &compute.Reason{Code: compute.RequestDiffers, Detail: "there is an instance of this id already"}, there.inst.ID
+	switch {
+	case others != "":
+		why, of = &compute.Reason{Code: compute.RequestDiffers, Detail: "there is an instance of this id already"}, others
+	case s.sets[r.Instance] != nil: // whose first instance is forgotten
+		why, of = &compute.Reason{Code: compute.RequestDiffers, Detail: "there is a set of this id already"}, r.Instance
 	}
 	for _, inst := range insts {
 		switch {
@@ -97,6 +107,8 @@ type set struct {
 	id      compute.InstanceID
 	timer   // of the present try
 	members map[*entry]bool
+	size    uint32    // how many it has if none has ended
+	granted bool      // each was granted a host
 	claimed int       // members whose claim is kept
 	since   time.Time // when this try began, or the partition was loaded
 	heard   time.Time // when the last claim of it was kept
@@ -142,35 +154,32 @@ func (s *State) joinSet(e *entry, old *compute.Instance, now time.Time) {
 	}
 	x := s.sets[id]
 	if x == nil {
-		x = &set{id: id, members: map[*entry]bool{}, since: now, heard: now}
+		x = &set{id: id, size: e.inst.Boot.Set().Size, members: map[*entry]bool{}}
+		x.since, x.heard = latest(now, e.inst.PublishAt), latest(now, e.inst.PublishAt)
 		x.timer = s.newTimer(x)
 		s.sets[x.id] = x
 	}
+	x.granted = x.granted || e.inst.Boot.Set().Granted
 	if !x.members[e] {
 		x.members[e] = true
 		s.scheduleSet(x)
 	}
 }
 
-// waits says whether the set has not been granted yet.
-func (x *set) waits() bool {
+// tries is how often the claims of the set were given back.
+func (x *set) tries() (n int) {
 	for e := range x.members {
-		return !e.inst.Boot.Set().Granted
+		n = max(n, triesOf(e.inst))
 	}
-	return false
+	return n
 }
 
-// tries is how often the claims of the set were given back: each time its attempts rise, without a failure.
-func (x *set) tries() int {
-	for e := range x.members {
-		return max(0, int(e.inst.Attempt)-1-len(e.inst.Failures))
-	}
-	return 0
-}
+// triesOf is that by the record of one of the set: each time its attempts rise, without a failure.
+func triesOf(inst *compute.Instance) int { return max(0, int(inst.Attempt)-1-len(inst.Failures)) }
 
 // scheduleSet sets when the present try of a set is over.
 func (s *State) scheduleSet(x *set) {
-	if !x.waits() {
+	if x.granted {
 		s.schedule(&x.timer, time.Time{})
 		return
 	}
@@ -181,20 +190,20 @@ func (s *State) scheduleSet(x *set) {
 	s.schedule(&x.timer, due)
 }
 
-// fire ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back,
-// and the work is offered again, as what was published is void by now.
+// fire ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back; what
+// was published of a later try than the first is void by now, and is offered again.
 func (x *set) fire(s *step, _ time.Time) {
 	switch {
-	case s.sets[x.id] != x || !x.waits():
-	case len(x.members) < int(x.size()):
+	case s.sets[x.id] != x || x.granted:
+	case len(x.members) < int(x.size):
 		s.endSet(x, &compute.Reason{
 			Code:   compute.SetFailed,
-			Detail: fmt.Sprintf("set %s: %d of its %d instances are there", x.id, len(x.members), x.size()),
+			Detail: fmt.Sprintf("set %s: %d of its %d instances are there", x.id, len(x.members), x.size),
 		})
 	case x.claimed == 0:
 		x.since, x.heard = s.now, s.now
 		for _, e := range sorted(x.members) {
-			if e.inst.PublishAt.IsZero() {
+			if e.inst.PublishAt.IsZero() && triesOf(e.inst) > 0 {
 				s.emitEffects(e)
 			}
 		}
@@ -202,13 +211,6 @@ func (x *set) fire(s *step, _ time.Time) {
 	default:
 		s.giveBack(x)
 	}
-}
-
-func (x *set) size() uint32 {
-	for e := range x.members {
-		return e.inst.Boot.Set().Size
-	}
-	return 0
 }
 
 // giveBack denies what is claimed of a set, and offers all of it again after a pause. The attempts rise, so that what of
@@ -261,11 +263,16 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 	x.heard = latest(x.heard, s.now)
 	s.regroup(e)
 	s.reschedule(e)
-	if x.claimed == len(x.members) && x.claimed == int(x.size()) {
+	if x.claimed == len(x.members) && x.claimed == int(x.size) {
 		s.grantSet(x)
 		return
 	}
 	s.scheduleSet(x)
+}
+
+// keeps says whether this is the claim that is kept for an instance.
+func (e *entry) keeps(r compute.Report) bool {
+	return e != nil && e.kept() != nil && e.kept().Host == r.Host && e.kept().Claim == r.Claim
 }
 
 // dropKept forgets the claim of an instance whose set waits.
@@ -276,12 +283,21 @@ func (s *State) dropKept(e *entry, inst *compute.Instance) {
 	}
 }
 
-// loseKept offers an instance again whose claim is kept no longer.
+// loseKept offers an instance again whose claim is kept no longer, and is not kept again: its host has undone what it had.
 func (s *step) loseKept(e *entry) {
+	s.takeKept(e)
+	s.emitEffects(e)
+}
+
+// takeKept is that without the offer.
+func (s *step) takeKept(e *entry) {
+	if e.pub.over = append(e.pub.over, e.kept().Claim); len(e.pub.over) > mostDenied {
+		e.pub.over = slices.Delete(e.pub.over, 0, 1)
+	}
+	e.pub.since = s.at()
 	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished
-	s.emitEffects(e)
 	s.scheduleSet(s.setOf(e.inst))
 }
 
@@ -301,26 +317,48 @@ func (s *step) grantSet(x *set) {
 	if x.claimed < len(x.members) {
 		return
 	}
-	granted := compute.Set{ID: x.id, Size: x.size(), Granted: true}
+	granted := compute.Set{ID: x.id, Size: x.size, Granted: true}
 	for _, e := range sorted(x.members) {
 		s.grant(e, e.kept().Report, granted)
 	}
 	s.scheduleSet(x)
 }
 
-// hostLosesKept takes from a host that is dead what it has claimed of sets.
-func (s *step) hostLosesKept(id compute.HostID) {
-	for _, set := range slices.Sorted(maps.Keys(s.sets)) {
-		x := s.sets[set]
+// loseKeptOf takes from hosts what they have claimed of sets.
+func (s *step) loseKeptOf(lost func(*keptClaim) bool) {
+	for _, id := range slices.Sorted(maps.Keys(s.sets)) {
+		x := s.sets[id]
 		if x.claimed == 0 {
 			continue
 		}
 		for _, e := range sorted(x.members) {
-			if e.kept() != nil && e.kept().Host == id && s.hostRefused(e, e.kept().Report) != nil {
+			if e.kept() != nil && lost(e.kept()) {
 				s.loseKept(e)
 			}
 		}
 	}
+}
+
+// denyKeptOf denies what is kept for members of a group whose rule is another now: none of them is on a host, so the new
+// rule holds for them. It answers the members.
+func (s *step) denyKeptOf(g *group) (denied []*entry) {
+	for _, e := range sorted(g.members) {
+		if k := e.kept(); k != nil {
+			deny := s.answer(compute.CommandDeny, k.Report)
+			deny.Reason = attemptOver(k.Report, "the rule of its group was changed")
+			s.emit(Tell{Host: k.Host, Command: deny})
+			s.takeKept(e)
+			denied = append(denied, e)
+		}
+	}
+	return denied
+}
+
+// forgetKept hears the journal that a host has now: of what it claimed under another one it knows nothing.
+func (s *step) forgetKept(id compute.HostID, journal compute.JournalID) {
+	s.loseKeptOf(func(k *keptClaim) bool {
+		return k.Host == id && journal != "" && k.Journal != "" && k.Journal != journal
+	})
 }
 
 // denyKept answers a claim that was kept, once its instance has another record: it ended, or was given back.
@@ -342,7 +380,7 @@ func (s *State) waitsForSet(inst *compute.Instance) *compute.Reason {
 		return nil
 	}
 	return &compute.Reason{
-		Code: compute.SetWaits, Detail: fmt.Sprintf("set %s: %d of %d instances have a host", x.id, x.claimed, x.size()),
+		Code: compute.SetWaits, Detail: fmt.Sprintf("set %s: %d of %d instances have a host", x.id, x.claimed, x.size),
 	}
 }
 

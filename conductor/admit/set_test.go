@@ -47,8 +47,8 @@ func (c *checked) verifySets() {
 		}
 		switch {
 		case waiting == 0:
-		case waiting != int(x.size()) || x.claimed == waiting:
-			c.t.Fatalf("set %s: %d of %d wait, %d are claimed", id, waiting, x.size(), x.claimed)
+		case waiting != int(x.size) || x.claimed == waiting:
+			c.t.Fatalf("set %s: %d of %d wait, %d are claimed", id, waiting, x.size, x.claimed)
 		case x.index == 0:
 			c.t.Fatalf("set %s waits for ever", id)
 		}
@@ -59,9 +59,9 @@ func (c *checked) verifySets() {
 // each other: one after the other gets it.
 func TestSetsThatNeedTheSameRoom(t *testing.T) {
 	const sets, each, room = 10, 6, 10
-	h := &halls{t: t, now: epoch, room: room}
+	h := &contest{t: t, now: epoch, room: room, each: each}
 	for i := range sets {
-		h.parts = append(h.parts, &hall{state: fresh(t), set: i})
+		h.parts = append(h.parts, &contestant{state: fresh(t), set: i})
 	}
 	h.bootAll(each)
 	for granted := range sets {
@@ -76,30 +76,31 @@ func TestSetsThatNeedTheSameRoom(t *testing.T) {
 	t.Logf("all of %d sets were granted after %s, with %d claims given back", sets, h.now.Sub(epoch), h.denied)
 }
 
-// halls is one room for ten partitions: each machine of theirs takes one place, and hosts take whatever waits, of all
+// contest is one room for ten partitions: each machine of theirs takes one place, and hosts take whatever waits, of all
 // partitions in turn, as long as there is a place.
-type halls struct {
+type contest struct {
 	t      *testing.T
 	now    time.Time
 	room   int
-	parts  []*hall
+	each   int
+	parts  []*contestant
 	turn   int
 	claims int
 	denied int
 }
 
-// hall is a partition with one set.
-type hall struct {
+// contestant is a partition with one set.
+type contestant struct {
 	state *checked
 	set   int
 	queue []compute.Build
 	has   map[compute.InstanceID]compute.Report // claims that hold a place
-	runs  int
+	runs  map[compute.InstanceID]bool
 }
 
-func (h *halls) bootAll(each int) {
+func (h *contest) bootAll(each int) {
 	for _, p := range h.parts {
-		p.has = map[compute.InstanceID]compute.Report{}
+		p.has, p.runs = map[compute.InstanceID]compute.Report{}, map[compute.InstanceID]bool{}
 		r := compute.Request{Op: compute.OpBootSet, Project: "p", At: h.now}
 		for i := range each {
 			r.Set = append(r.Set, compute.SetBoot{
@@ -111,7 +112,7 @@ func (h *halls) bootAll(each int) {
 	}
 }
 
-func (h *halls) hear(p *hall, in Input) {
+func (h *contest) hear(p *contestant, in Input) {
 	out := p.state.step(in, catalog(), h.now)
 	for _, effect := range out.Effects {
 		switch effect := effect.(type) {
@@ -120,7 +121,7 @@ func (h *halls) hear(p *hall, in Input) {
 		case Tell:
 			switch effect.Command.Op {
 			case compute.CommandGrant:
-				p.runs++
+				p.runs[effect.Command.Instance] = true
 			case compute.CommandDeny:
 				h.denied++
 				h.room++
@@ -131,14 +132,14 @@ func (h *halls) hear(p *hall, in Input) {
 }
 
 // second lets a second pass: hosts take one piece of work of each partition in turn, and repeat their claims.
-func (h *halls) second() {
+func (h *contest) second() {
 	h.now = h.now.Add(time.Second)
 	for range h.parts {
 		p := h.parts[h.turn%len(h.parts)]
 		h.turn++
 		h.hear(p, Tick{Until: h.now})
 		for _, r := range p.has {
-			if p.runs == 0 && h.now.Second()%10 == 0 {
+			if len(p.runs) == 0 && h.now.Second()%10 == 0 {
 				h.hear(p, Reported{Report: r})
 			}
 		}
@@ -161,9 +162,9 @@ func (h *halls) second() {
 	}
 }
 
-func (h *halls) granted() (n int) {
+func (h *contest) granted() (n int) {
 	for _, p := range h.parts {
-		if p.runs > 0 {
+		if len(p.runs) == h.each {
 			n++
 		}
 	}
@@ -171,9 +172,9 @@ func (h *halls) granted() (n int) {
 }
 
 // deleteGranted gives back the room of the sets that run.
-func (h *halls) deleteGranted() {
+func (h *contest) deleteGranted() {
 	for _, p := range h.parts {
-		if p.runs > 0 {
+		if len(p.runs) > 0 {
 			h.room += len(p.has)
 			clear(p.has)
 		}
