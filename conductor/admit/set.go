@@ -110,7 +110,7 @@ type set struct {
 	size    uint32    // how many it has if none has ended
 	granted bool      // each was granted a host
 	claimed int       // members whose claim is kept
-	since   time.Time // when this try began, or the partition was loaded
+	since   time.Time // when this try began: with its first claim, once there is one
 	heard   time.Time // when the last claim of it was kept
 	ending  bool      // endSet is under way
 }
@@ -259,7 +259,9 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 	}
 	s.unpublish(e)
 	e.pub.kept, e.pub.state = &keptClaim{r, s.now}, claimed
-	x.claimed++
+	if x.claimed++; x.claimed == 1 {
+		x.since = s.now // however long nobody has taken any
+	}
 	x.heard = latest(x.heard, s.now)
 	s.regroup(e)
 	s.reschedule(e)

@@ -144,19 +144,24 @@ func (s *Server) readBack(
 	k, ok := s.views.instances.get(at)
 	switch {
 	case !ok:
-		if err := s.views.instances.checkReadable(at); err != nil {
-			return nil, err // a repetition at a newer node says whether it is this one
-		}
-		if err := s.views.instances.checkRefused(at); err != nil {
-			return nil, err
-		}
-		return nil, errIDTaken(ctx, at)
+		return nil, s.errNotKept(ctx, at)
 	case len(k.differences(*k.boot(), *was.Boot)) == 0:
 		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
 		return s.acceptedAnswer(ctx, entry{request: was.Request}), nil
 	}
 	return s.answerRepeat(ctx, k, req, in)
+}
+
+// errNotKept is why a request that was written made no instance that this node knows.
+func (s *Server) errNotKept(ctx context.Context, at instanceKey) error {
+	if err := s.views.instances.checkReadable(at); err != nil {
+		return err // a repetition at a newer node says whether it is this one
+	}
+	if err := s.views.instances.checkRefused(at); err != nil {
+		return err
+	}
+	return errIDTaken(ctx, at)
 }
 
 // errUnsettled is of a request that was written, and of which it could not be found out whether it is the one that counts.

@@ -21,8 +21,8 @@ func (s *Server) routeSets(api huma.API) {
 		OperationID: "boot-set", Method: http.MethodPost, Path: "/v1/sets", Tags: []string{"instances"},
 		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBootBody, Summary: "Boot several machines, all or none",
 		Description: "None starts before each of them has a host that has prepared it; quota admits all of them or none. If one " +
-			"fails for good, is deleted, or waits until its deadline before each has run, the others end with the reason " +
-			"SetFailed. Answered once the request cannot be lost; refused, for what any of them is refused for, as one. With an " +
+			"fails for good or waits until its deadline before each has run, or is deleted before all have a host, the others end " +
+			"with the reason SetFailed. Answered once the request cannot be lost; refused, for what any of them is refused for, as one. With an " +
 			"Idempotency-Key K they have the ids that the keys K-1, K-2 and so on stand for, and the request may be repeated as " +
 			"a boot may. The body is at most 512 KiB as it is written to Kafka.",
 	}, s.bootSet)
@@ -114,7 +114,20 @@ func (s *Server) setRequest(in *setInput) ([]*bootInput, *compute.Request, error
 		boots = append(boots, one)
 	}
 	set.Op, set.Boot = compute.OpBootSet, nil
+	if given := ownOf(boots); given > 0 && given < len(boots) {
+		return nil, nil, compute.Invalid("boots", fmt.Sprintf("%d with an id", given), "give each of them an id, or none")
+	}
 	return boots, set, set.Check()
+}
+
+// ownOf is how many of a set have ids of the caller's own.
+func ownOf(boots []*bootInput) (n int) {
+	for _, b := range boots {
+		if b.own() {
+			n++
+		}
+	}
+	return n
 }
 
 // numberedKey is the key of one boot of a set, counted from 0. An empty key stays one, to be refused.
@@ -131,7 +144,7 @@ func (s *Server) repeatedSet(
 	ctx context.Context, boots []*bootInput, each []compute.Request,
 ) (answer *setOutput, known bool, err error) {
 	answer = &setOutput{Body: rest.Instances{Items: []rest.Instance{}}}
-	caughtUp := false
+	caughtUp, ended := false, false
 	for i, req := range each {
 		if !boots[i].own() {
 			continue
@@ -147,15 +160,23 @@ func (s *Server) repeatedSet(
 		switch {
 		case err != nil:
 			return nil, false, err
-		case !ok:
+		case !ok || neverBooted(k):
 			continue
 		}
 		if err := s.checkRepeat(k, &req, boots[i]); err != nil {
 			return nil, false, inBoot(i, err)
 		}
+		ended = ended || k.state().Ended()
 		answer.Body.Items = append(answer.Body.Items, s.presenter(ctx).instance(k, nil))
 	}
-	return answer, len(answer.Body.Items) > 0, nil
+	n := len(answer.Body.Items)
+	if n > 0 && n < len(each) && !ended { // where some have ended, others may be forgotten
+		e := compute.Conflict("boots", fmt.Sprint(len(each)), fmt.Sprintf("are not the set that was booted: it has %d of them", n),
+			"repeat that request as it was, or give new ids or a new key")
+		e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "set"}
+		return nil, false, e
+	}
+	return answer, n > 0, nil
 }
 
 // publishSet returns once the set is safe, and where ids are the caller's, once it is known that it was the first to have
@@ -165,18 +186,15 @@ func (s *Server) publishSet(
 ) (*setOutput, error) {
 	offset, err := s.publish(ctx, written)
 	each := written.Boots()
-	for i := range each {
-		s.traceBoot(&each[i], traceOf(in.Traceparent), err)
-	}
+	s.traceBoot(&each[0], traceOf(in.Traceparent), err) // which is the trace of all
 	if err != nil {
 		return nil, err
 	}
 	var was []asked
-	own := false
+	own := ownOf(boots) > 0
 	for i := range each {
 		each[i].At = written.At.Add(-s.clock.Ahead()) // as other nodes read it: this one's clock may be wrong
 		was = append(was, asked{Request: &each[i], origin: origin{offset: offset}})
-		own = own || boots[i].own()
 	}
 	if own {
 		if err := s.catchUp(context.WithoutCancel(ctx)); err != nil {
@@ -194,7 +212,7 @@ func (s *Server) publishSet(
 				}
 			}
 		} else if own {
-			return nil, inBoot(i, errIDTaken(ctx, k.key()))
+			return nil, inBoot(i, s.errNotKept(ctx, k.key()))
 		}
 		out.Body.Items = append(out.Body.Items, s.presenter(ctx).instance(k, nil))
 	}

@@ -68,6 +68,12 @@ func TestSetAgain(t *testing.T) {
 	if p := ask(longer, "deploy").refused(409, compute.KindConflict); p.Reason == nil || p.Reason.Detail != "set" {
 		t.Errorf("%+v", p)
 	}
+	shorter := `{"boots":[{"name":"a","flavor":"m1.small","id":"` + string(id1) + `"},{"name":"b","flavor":"m1.small","id":"` + string(id2) + `"}]}`
+	into[rest.Instances](ask(shorter, ""), 202)
+	another := strings.Replace(shorter, string(id2), "33333333-3333-4333-8333-333333333333", 1)
+	if p := ask(another, "").refused(409, compute.KindConflict); p.Field != "boots" {
+		t.Errorf("%+v", p)
+	}
 	alone := httptest.NewRequest("POST", "/v1/instances", strings.NewReader(`{"name":"a","flavor":"m1.small"}`))
 	alone.Header.Set("Content-Type", "application/json")
 	alone.Header.Set(keyHeader, "deploy-1")
@@ -89,6 +95,7 @@ func TestSetRefusals(t *testing.T) {
 		"unknown group":   {`[` + one + `,{"flavor":"m1.small","group":"web"}]`, 404, "boots[1].group"},
 		"malformed":       {`[{"flavor":"m1.small","attempts":21},` + one + `]`, 422, "boots[0].attempts"},
 		"two projects":    {`[{"flavor":"m1.small","project":"a"},{"flavor":"m1.small","project":"b"}]`, 422, "boots[1].project"},
+		"an id for one":   {`[{"flavor":"m1.small","id":"` + string(id1) + `"},` + one + `]`, 422, "boots"},
 		"one id for both": {`[{"flavor":"m1.small","id":"` + string(id1) + `"},{"flavor":"m1.small","id":"` + string(id1) + `"}]`, 422, "set"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // checkSets: I8: none of a set runs before each was prepared on a host, and none stays of which another ended before it ever
@@ -17,6 +18,7 @@ func checkSets(r *Recording) (wrong []Violation) {
 	if len(sets) == 0 {
 		return nil
 	}
+	wrong = r.grantedApart(sets)
 	prepared, ran, failed := r.preparedFirst(), map[compute.InstanceID]bool{}, r.failedFirst()
 	runs := r.runs()
 	for _, x := range runs {
@@ -37,6 +39,29 @@ func checkSets(r *Recording) (wrong []Violation) {
 					wrong = append(wrong, broken("I8", x.instance, at, "it runs on %s, and %s of its set ended in error and never ran",
 						x.host, part.Name)...)
 				}
+			}
+		}
+	}
+	return wrong
+}
+
+// grantedApart finds sets of which the log grants some before others: the grants of all lie one behind the other.
+func (r *Recording) grantedApart(sets map[string][]Ask) (wrong []Violation) {
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		in, granted := map[compute.InstanceID]bool{}, map[compute.InstanceID]bool{}
+		for _, part := range sets[name] {
+			in[part.ID] = true
+		}
+		for _, w := range r.Log {
+			i := w.Instance
+			if in[i.ID] && i.State == compute.StateStarting {
+				granted[i.ID] = true
+			}
+			begun := len(granted) > 0 && len(granted) < len(in)
+			if begun && w.Partition == wire.Partition(sets[name][0].Project, r.Schedule.World.Partitions) && !granted[i.ID] {
+				wrong = append(wrong, broken("I8", i.ID, w.Seen, "%d of %d of %s are granted before this record of %s",
+					len(granted), len(in), name, i.Boot.Name)...)
+				break
 			}
 		}
 	}
@@ -95,7 +120,7 @@ const setTry = 2 * time.Minute
 
 // endsOf is until when the work of a boot may be taken. That of a set is offered for as long as a try lasts.
 func endsOf(b Published, x Wanted) field {
-	if tried := b.Deadline.Sub(b.At); x.Set != "" && tried == setTry {
+	if x.Set != "" && b.Deadline.Sub(b.At) == setTry { // of a later try than the first
 		x.Boot.Deadline = min(x.Boot.Deadline, setTry)
 	}
 	return ends(b.Deadline, b.Seen, x)

@@ -32,6 +32,9 @@ func (g *generator) together() {
 				Flavor: pick(g, g.s.World.Flavors...).Name, Attempts: compute.Attempt(1 + g.IntN(4)),
 				Deadline: deadline, Rules: rules,
 			}
+			if g.chance(0.1) {
+				b.Host = pick(g, g.s.World.Hosts...).ID
+			}
 			l.Boots = append(l.Boots, b)
 		}
 		g.add(l)
