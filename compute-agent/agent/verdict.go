@@ -76,11 +76,12 @@ func (a arrival) fullOfGroup() bool {
 // taken out, and its conductor is told, which offers it again with what it knows of the group by then.
 func (a arrival) passedOn() bool { return a.fullOfGroup() && a.delivery >= fetch.LastDelivery }
 
-// never says whether work that is not taken cannot run here later either: the request avoids this host, its user
-// data is sealed under a key that this process has not, or its flavor was another when it was asked for (outgrown),
-// and that is not for this host.
+// never says whether work that is not taken cannot run here later either: the request avoids this host, its group has
+// enough members here, its user data is sealed under a key that this process has not, or its flavor was another when it
+// was asked for (outgrown), and that is not for this host. A group that only prefers other hosts does so for seconds, in
+// which its member is the first that the queue hands out, too.
 func (a arrival) never(outgrown bool) bool {
-	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() && a.build.Group.Until.IsZero() ||
+	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() ||
 		a.closed != "" ||
 		!accepts(a.build, a.traits) ||
 		!a.fits && outgrown
