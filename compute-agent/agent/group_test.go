@@ -44,7 +44,7 @@ func TestFullOfGroup(t *testing.T) {
 		"named, and knows better":        {apart(1, "g", "h"), 0, false, false, false, false},
 		"named, and does not know":       {apart(1, "g", "h"), 0, true, false, true, true},
 		"others named":                   {apart(1, "g"), 0, true, false, false, false},
-		"rather not":                     {soft(1), 1, false, false, true, false},
+		"rather not":                     {soft(1), 1, false, false, true, true},
 		"rather not, for a time gone by": {soft(1), 1, false, true, false, false},
 	} {
 		a := arrival{
