@@ -396,6 +396,23 @@ func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record)
 			return false
 		case wire.Partition(x.Project, r.kafka.Partitions) != rec.Partition:
 			return true
+		case x.Op == compute.OpBootSet:
+			same := 0
+			for _, b := range x.Boots() {
+				i := all[where{b.Instance, rec.Partition}]
+				if i != nil && i.owner != x.Project {
+					return true
+				}
+				if i != nil && i.boot.Set().Same(b.Boot.Set()) {
+					same++
+				}
+			}
+			for _, b := range x.Boots() {
+				if at := (where{b.Instance, rec.Partition}); same == 0 && all[at] == nil {
+					all[at] = &known{owner: x.Project, boot: *b.Boot}
+				}
+			}
+			return same > 0 && same < len(x.Set)
 		case x.Op != compute.OpBoot && x.Op != compute.OpDelete && x.Op != compute.OpChange:
 			return true
 		}
