@@ -86,7 +86,7 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 		return nil // it was looked at when it came first
 	case e.kept() != nil:
 		return attemptOver(r, "another host has claimed it, and waits for the rest of its set")
-	case slices.Contains(e.pub.over, r.Claim):
+	case e.gaveBack(r.Claim):
 		return attemptOver(r, "this claim was given back")
 	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
 		return attemptOver(r, "this claim was denied by the rule of its group")

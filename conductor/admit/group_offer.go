@@ -77,7 +77,7 @@ func (s *step) asMember(e *entry, effect Effect) Effect {
 	g.place = g.home()
 	build := publish.Build
 	// It is offered again before that is over, and a host that does not know that it is not wanted any more forgets it then.
-	build.WaitUntil = earliest(build.Deadline, s.at().Add(2*s.opts.republish(e.pub.republished)))
+	build.WaitUntil = earliest(build.Deadline, s.at().Add(2*s.opts.republish(int(e.pub.republished))))
 	if until := s.softUntil(e); !until.IsZero() {
 		build.WaitUntil = until
 	}

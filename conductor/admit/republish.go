@@ -20,16 +20,20 @@ import (
 //	heldByGroup ─────┘
 type publication struct {
 	state       progress
-	at          time.Time       // when it was published, or loaded
 	told        bool            // it was offered to one host
+	republished int32           // how often this attempt was published again, failed publications aside
+	at          time.Time       // when it was published, or loaded
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
-	republished int             // how often this attempt was published again, failed publications aside
 	index       int             // in queue.known
-	// Of one whose set waits:
-	kept  *keptClaim        // claimed only
-	over  []compute.ClaimID // claims of this attempt that were kept and are not any more
-	since time.Time         // when the last of those was lost; zero: none was
+	claims      *setClaims      // nil: it was never claimed for a set
+}
+
+// setClaims are the claims of an attempt whose set waits.
+type setClaims struct {
+	kept *keptClaim        // state claimed only
+	over []compute.ClaimID // those that were kept and are not any more
+	lost time.Time         // when the last of these was lost; zero: none was
 }
 
 type progress uint8
@@ -125,7 +129,7 @@ func (s *State) unpublish(e *entry) {
 		q.known.remove(e)
 		s.scheduleAsk(q)
 	}
-	*e.pub = publication{republished: e.pub.republished, over: e.pub.over, since: e.pub.since}
+	*e.pub = publication{republished: e.pub.republished, claims: e.pub.claims}
 }
 
 // published hears where a publication landed. One that is not the last of the
@@ -219,5 +223,5 @@ func (s *State) republishAt(e *entry) time.Time {
 	if e.pub.state != passed && e.pub.state != unknown {
 		return time.Time{}
 	}
-	return e.pub.at.Add(s.opts.republish(e.pub.republished))
+	return e.pub.at.Add(s.opts.republish(int(e.pub.republished)))
 }

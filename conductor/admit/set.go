@@ -47,10 +47,23 @@ type keptClaim struct {
 
 // kept is the claim of an instance whose set waits; nil: it was not claimed.
 func (e *entry) kept() *keptClaim {
-	if e.pub == nil {
+	if e.pub == nil || e.pub.claims == nil {
 		return nil
 	}
-	return e.pub.kept
+	return e.pub.claims.kept
+}
+
+// gaveBack says whether a claim of this attempt was kept once, and is not any more: its host has undone what it had.
+func (e *entry) gaveBack(c compute.ClaimID) bool {
+	return e.pub.claims != nil && slices.Contains(e.pub.claims.over, c)
+}
+
+// keptLost is when the last of those was lost; zero: none was.
+func (e *entry) keptLost() time.Time {
+	if e.pub == nil || e.pub.claims == nil {
+		return time.Time{}
+	}
+	return e.pub.claims.lost
 }
 
 // setOf is the set of an instance; nil: it is of none, or has ended.
@@ -168,7 +181,7 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 	x := s.setOf(e.inst)
 	switch {
 	case e.kept() != nil:
-		e.pub.kept.heard = s.now // it is a repeat
+		e.kept().heard = s.now // it is a repeat
 		return
 	case r.Message != "":
 		deny := s.answer(compute.CommandDeny, r)
@@ -182,7 +195,10 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 		return
 	}
 	s.unpublish(e)
-	e.pub.kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	if e.pub.claims == nil {
+		e.pub.claims = &setClaims{}
+	}
+	e.pub.claims.kept, e.pub.state = &keptClaim{r, s.now}, claimed
 	if x.claimed++; x.claimed == 1 {
 		x.since = s.now // however long nobody has taken any
 	}
@@ -204,7 +220,7 @@ func (e *entry) keeps(r compute.Report) bool {
 // dropKept forgets the claim of an instance whose set waits.
 func (s *State) dropKept(e *entry, inst *compute.Instance) {
 	if e.kept() != nil {
-		e.pub.kept = nil
+		e.pub.claims.kept = nil
 		s.setOf(inst).claimed--
 	}
 }
@@ -217,10 +233,11 @@ func (s *step) loseKept(e *entry) {
 
 // takeKept is that without the offer.
 func (s *step) takeKept(e *entry) {
-	if e.pub.over = append(e.pub.over, e.kept().Claim); len(e.pub.over) > mostDenied {
-		e.pub.over = slices.Delete(e.pub.over, 0, 1)
+	x := e.pub.claims
+	if x.over = append(x.over, x.kept.Claim); len(x.over) > mostDenied {
+		x.over = slices.Delete(x.over, 0, 1)
 	}
-	e.pub.since = s.at()
+	x.lost = s.at()
 	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished

@@ -82,7 +82,7 @@ func (s *State) noCapacity(e *entry) time.Time {
 	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
-	return latest(e.inst.UnclaimedSince(), e.pub.since).Add(s.opts.NoCapacityAfter)
+	return latest(e.inst.UnclaimedSince(), e.keptLost()).Add(s.opts.NoCapacityAfter)
 }
 
 // unanswered says whether the host has been told something it has not answered
