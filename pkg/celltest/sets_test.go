@@ -58,8 +58,6 @@ func (r *rig) launched(ids []compute.InstanceID) (n int) {
 // TestSetsStartWhole: a set in a group that keeps its members apart starts on as many hosts; one that is larger than the
 // room runs nothing, gives back what it got, and starts once there is room, through the end of the conductor that kept its
 // claims.
-//
-// Seen to fail when claims are granted one by one.
 func TestSetsStartWhole(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := newGroupRig(t, b, 4, small("m1.small"), compute.Group{Name: "apart", Policy: compute.AntiAffinity, Most: 1})
