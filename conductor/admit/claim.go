@@ -20,9 +20,9 @@ func (s *step) claim(e *entry, r compute.Report) {
 	}
 	switch reason := s.refusal(e, r); {
 	case reason != nil:
-		deny := s.answer(compute.CommandDeny, r)
-		deny.Reason = reason
-		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences.epoch(r.Host)})
+		deny := s.denial(r, reason)
+		deny.WantOffset = r.Fence < s.fences.epoch(r.Host)
+		s.emit(deny)
 		if e.keeps(r) {
 			s.loseKept(e)
 		}
@@ -110,6 +110,13 @@ func (s *step) hostRefused(e *entry, r compute.Report) *compute.Reason {
 		return attemptOver(r, "the request avoids this host")
 	}
 	return nil
+}
+
+// denial answers a claim with no.
+func (s *step) denial(r compute.Report, why *compute.Reason) Tell {
+	deny := s.answer(compute.CommandDeny, r)
+	deny.Reason = why
+	return Tell{Host: r.Host, Command: deny}
 }
 
 func attemptOver(r compute.Report, detail string) *compute.Reason {

@@ -138,7 +138,13 @@ const mostDenied = 16
 
 // noteDenied remembers that the rule has denied a claim.
 func (x *inGroup) noteDenied(c compute.ClaimID) {
-	if x.denied = append(x.denied, c); len(x.denied) > mostDenied {
-		x.denied = slices.Delete(x.denied, 0, 1)
+	x.denied = noteClaim(x.denied, c)
+}
+
+// noteClaim adds a claim to the last ones that are not to be granted.
+func noteClaim(last []compute.ClaimID, c compute.ClaimID) []compute.ClaimID {
+	if last = append(last, c); len(last) > mostDenied {
+		last = slices.Delete(last, 0, 1)
 	}
+	return last
 }

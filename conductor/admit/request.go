@@ -131,11 +131,16 @@ func (s *step) delete(r compute.Request) {
 	case e.inst.State == compute.StateError:
 		s.deleted(e, e.inst.Reason)
 	case running(e.inst):
-		s.change(e, func(inst *compute.Instance) {
-			inst.State, inst.Delete = compute.StateDeleting, true
-			inst.Command, inst.Confirm = nil, false
-		})
+		s.destroy(e, e.inst.Reason)
 	}
+}
+
+// destroy has the host of a machine destroy it.
+func (s *step) destroy(e *entry, why *compute.Reason) {
+	s.change(e, func(inst *compute.Instance) {
+		inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
+		inst.Command, inst.Confirm = nil, false
+	})
 }
 
 func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelled} }

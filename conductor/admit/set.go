@@ -184,9 +184,7 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 		e.kept().heard = s.now // it is a repeat
 		return
 	case r.Message != "":
-		deny := s.answer(compute.CommandDeny, r)
-		deny.Reason = attemptOver(r, "it could not be prepared")
-		s.emit(Tell{Host: r.Host, Command: deny})
+		s.emit(s.denial(r, attemptOver(r, "it could not be prepared")))
 		s.failedAttempt(e, failure(r, s.at()))
 		if !e.inst.State.Ended() {
 			x.heard = latest(x.heard, e.inst.PublishAt) // the others wait for it
@@ -200,6 +198,7 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 	}
 	e.pub.claims.kept, e.pub.state = &keptClaim{r, s.now}, claimed
 	if x.claimed++; x.claimed == 1 {
+		s.keeping[x.id] = x
 		x.since = s.now // however long nobody has taken any
 	}
 	x.heard = latest(x.heard, s.now)
@@ -221,7 +220,10 @@ func (e *entry) keeps(r compute.Report) bool {
 func (s *State) dropKept(e *entry, inst *compute.Instance) {
 	if e.kept() != nil {
 		e.pub.claims.kept = nil
-		s.setOf(inst).claimed--
+		x := s.setOf(inst)
+		if x.claimed--; x.claimed == 0 {
+			delete(s.keeping, x.id)
+		}
 	}
 }
 
@@ -234,10 +236,7 @@ func (s *step) loseKept(e *entry) {
 // takeKept is that without the offer.
 func (s *step) takeKept(e *entry) {
 	x := e.pub.claims
-	if x.over = append(x.over, x.kept.Claim); len(x.over) > mostDenied {
-		x.over = slices.Delete(x.over, 0, 1)
-	}
-	x.lost = s.at()
+	x.over, x.lost = noteClaim(x.over, x.kept.Claim), s.at()
 	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished
@@ -249,9 +248,7 @@ func (s *step) grantSet(x *set) {
 	for _, e := range sorted(x.members) {
 		r := e.kept().Report
 		if why := s.hostRefused(e, r); why != nil {
-			deny := s.answer(compute.CommandDeny, r)
-			deny.Reason = why
-			s.emit(Tell{Host: r.Host, Command: deny})
+			s.emit(s.denial(r, why))
 			s.loseKept(e)
 		} else if s.now.Sub(e.kept().heard) >= s.opts.SilentAfter {
 			s.loseKept(e)
@@ -269,12 +266,8 @@ func (s *step) grantSet(x *set) {
 
 // loseKeptOf takes from hosts what they have claimed of sets.
 func (s *step) loseKeptOf(lost func(*keptClaim) bool) {
-	for _, id := range slices.Sorted(maps.Keys(s.sets)) {
-		x := s.sets[id]
-		if x.claimed == 0 {
-			continue
-		}
-		for _, e := range sorted(x.members) {
+	for _, id := range slices.Sorted(maps.Keys(s.keeping)) {
+		for _, e := range sorted(s.keeping[id].members) {
 			if e.kept() != nil && lost(e.kept()) {
 				s.loseKept(e)
 			}
@@ -287,9 +280,7 @@ func (s *step) loseKeptOf(lost func(*keptClaim) bool) {
 func (s *step) denyKeptOf(g *group) (denied []*entry) {
 	for _, e := range sorted(g.members) {
 		if k := e.kept(); k != nil {
-			deny := s.answer(compute.CommandDeny, k.Report)
-			deny.Reason = attemptOver(k.Report, "the rule of its group was changed")
-			s.emit(Tell{Host: k.Host, Command: deny})
+			s.emit(s.denial(k.Report, attemptOver(k.Report, "the rule of its group was changed")))
 			s.takeKept(e)
 			denied = append(denied, e)
 		}
@@ -306,14 +297,14 @@ func (s *step) forgetKept(id compute.HostID, journal compute.JournalID) {
 
 // denyKept answers a claim that was kept, once its instance has another record: it ended, or was given back.
 func (s *step) denyKept(e *entry, was *keptClaim, of *set) {
-	deny := s.answer(compute.CommandDeny, was.Report)
-	if deny.Reason = e.inst.Reason; !e.inst.State.Ended() || deny.Reason == nil {
-		deny.Reason = &compute.Reason{
+	why := e.inst.Reason
+	if !e.inst.State.Ended() || why == nil {
+		why = &compute.Reason{
 			Code: compute.SetWaits, Host: was.Host, Attempt: was.Attempt,
 			Detail: fmt.Sprintf("set %s has not got a host for each of its instances in time", of.id),
 		}
 	}
-	s.emit(Tell{Host: was.Host, Command: deny})
+	s.emit(s.denial(was.Report, why))
 }
 
 // waitsForSet is why one of a set waits of which others have a host; nil: that is not why.
@@ -361,18 +352,7 @@ func (s *step) endSet(x *set, why *compute.Reason) {
 		case e.inst.State == compute.StateQueued:
 			s.end(e, why)
 		case running(e.inst):
-			s.change(e, func(inst *compute.Instance) {
-				inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
-				inst.Command, inst.Confirm = nil, false
-			})
+			s.destroy(e, why)
 		}
 	}
-}
-
-// latest is the later of two times.
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

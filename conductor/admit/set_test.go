@@ -31,10 +31,16 @@ func (c *checked) verifySets() {
 		}
 		members[e.inst.Boot.Set().ID][e] = true
 	}
+	if len(c.keeping) != len(claims) {
+		c.t.Fatalf("%d sets are said to have claims, %d have some", len(c.keeping), len(claims))
+	}
 	if len(c.sets) != len(members) {
 		c.t.Fatalf("%d sets are known, there are %d", len(c.sets), len(members))
 	}
 	for id, x := range c.sets {
+		if (c.keeping[id] == x) != (x.claimed > 0) {
+			c.t.Fatalf("set %s has %d claims, and is among those that have some: %t", id, x.claimed, c.keeping[id] == x)
+		}
 		if !maps.Equal(x.members, members[id]) || x.claimed != claims[id] || x.ending {
 			c.t.Fatalf("set %s: %d members and %d claims are known, there are %d and %d",
 				id, len(x.members), x.claimed, len(members[id]), claims[id])

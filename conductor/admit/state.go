@@ -23,7 +23,8 @@ type State struct {
 	queues    map[compute.QueueName]*queue
 	groups    map[compute.GroupKey]*group
 	sets      map[compute.InstanceID]*set
-	touched   []*group // something happened in them in this step
+	keeping   map[compute.InstanceID]*set // those of sets that have claims, and wait for others
+	touched   []*group                    // something happened in them in this step
 	usage     *quota.Index
 	endings   map[compute.Project]*endings
 	overLimit map[compute.Project]bool // have more that have ended than are kept
@@ -44,6 +45,7 @@ func New(opts Options) *State {
 		queues:    map[compute.QueueName]*queue{},
 		groups:    map[compute.GroupKey]*group{},
 		sets:      map[compute.InstanceID]*set{},
+		keeping:   map[compute.InstanceID]*set{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
 		overLimit: map[compute.Project]bool{},

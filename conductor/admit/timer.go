@@ -186,3 +186,11 @@ func earliest(times ...time.Time) time.Time {
 	}
 	return first
 }
+
+// latest is the later of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

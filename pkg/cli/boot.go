@@ -297,11 +297,7 @@ func bootAll(
 			if keys[n] != "" {
 				boot = func() (client.Instance, error) { return c.BootUnder(ctx, keys[n], one) }
 			}
-			i, err := boot()
-			if compute.KindOf(err) == compute.KindTimeout &&
-				ctx.Err() == nil { // it may have been kept; with its id it stays one
-				i, err = boot()
-			}
+			i, err := onceMore(ctx, boot)
 			made[n] = i
 			return withID(err, id, keys[n] != "")
 		})
@@ -330,11 +326,17 @@ func (f bootFlags) bootSet(
 	if f.key != "" {
 		ask = func() ([]client.Instance, error) { return c.BootSetUnder(ctx, f.key, set) }
 	}
-	booted, err := ask()
-	if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil { // it may have been kept; repeated it stays one
-		booted, err = ask()
-	}
+	booted, err := onceMore(ctx, ask)
 	return booted, withID(err, ids[0], f.key != "")
+}
+
+// onceMore asks again where it is not known whether a request was kept: with its ids it stays one.
+func onceMore[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	out, err := ask()
+	if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil {
+		out, err = ask()
+	}
+	return out, err
 }
 
 // withID tells how to find out about a request whose fate is open.

@@ -30,6 +30,13 @@ func bootTo(b *compute.Boot) *pb.Boot {
 	}
 }
 
+// bootSays is what a boot says, of a request or in the record of an instance.
+func bootSays(b *compute.Boot) says {
+	return says{
+		sealed: b.Sealed != "", member: b.Group() != "", ofSet: b.Set().ID != "", spread: b.Spread().Spread != "",
+	}
+}
+
 func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 	return compute.Boot{
 		Name:         m.GetName(),

@@ -13,7 +13,11 @@ import (
 
 // EncodeBuild makes the record of a queue; its key is the instance id.
 func EncodeBuild(b compute.Build) Record {
-	return seal([]byte(b.Instance), buildTo(&b), b.Trace).inLeastSchema(b.Sealed, b.Group != nil, b.Hold > 0)
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace).inLeastSchema(buildSays(&b))
+}
+
+func buildSays(b *compute.Build) says {
+	return says{sealed: b.Sealed != "", member: b.Group != nil, ofSet: b.Hold > 0}
 }
 
 // DecodeBuild reads a record of a queue.

@@ -67,7 +67,7 @@ func EncodeGroup(g compute.Group) Record {
 		Over:    text(g.Over),
 		Spread:  text(g.Spread),
 		Skew:    g.Skew,
-	}, "").withSpread(g.Spread)
+	}, "").inLeastSchema(says{spread: g.Spread != ""})
 }
 
 // DecodeCatalog reads a record of the catalog: the key says what it is, and a

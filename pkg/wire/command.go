@@ -28,7 +28,7 @@ func EncodeCommand(c compute.Command) Record {
 		At:       stamp(c.At),
 	}, c.Trace)
 	if c.Build != nil {
-		rec = rec.inLeastSchema(c.Build.Sealed, c.Build.Group != nil, c.Build.Hold > 0)
+		rec = rec.inLeastSchema(buildSays(c.Build))
 	}
 	return rec
 }

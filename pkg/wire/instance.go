@@ -53,7 +53,7 @@ func EncodeInstance(i compute.Instance) Record {
 
 		Spread:       text(i.Boot.Spread().Spread),
 		SpreadChosen: i.Boot.Spread().Chosen,
-	}, i.Trace).inLeastSchema(i.Boot.Sealed, i.Boot.Group() != "", i.Boot.Set().ID != "").withSpread(i.Boot.Spread().Spread)
+	}, i.Trace).inLeastSchema(bootSays(&i.Boot))
 }
 
 func setTo(s compute.Set) *pb.InstanceSet {

@@ -54,9 +54,9 @@ func EncodeRequest(q compute.Request) Record {
 	rec := seal(requestKey(q), m, q.Trace)
 	switch {
 	case q.Op == compute.OpBoot && q.Boot != nil:
-		return rec.inLeastSchema(q.Boot.Sealed, q.Boot.Group() != "", false)
+		return rec.inLeastSchema(bootSays(q.Boot))
 	case q.Op == compute.OpBootSet:
-		return rec.inLeastSchema("", false, true)
+		return rec.inLeastSchema(says{ofSet: true})
 	}
 	return rec
 }

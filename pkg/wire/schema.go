@@ -28,25 +28,27 @@ const (
 	schemaSpread compute.Schema = 4 // has groups that spread their members
 )
 
-// inLeastSchema is the record of a machine in the least schema that has all that it says: its user data may be sealed,
-// and it may be a member of a group or one of a set.
-func (r Record) inLeastSchema(s compute.Sealed, member, ofSet bool) Record {
+// says is what a record says that not every version reads.
+type says struct {
+	sealed bool // user data that is sealed
+	member bool // of a group
+	ofSet  bool
+	spread bool // a group that spreads its members, or an instance of one
+}
+
+// inLeastSchema is the record in the least schema that has all that it says.
+func (r Record) inLeastSchema(s says) Record {
 	switch {
-	case ofSet:
+	case s.ofSet:
 		return r.InSchema(schemaSets)
-	case member:
+	case s.spread:
+		return r.InSchema(schemaSpread)
+	case s.member:
 		return r.InSchema(schemaGroups)
-	case s != "":
+	case s.sealed:
 		return r.InSchema(schemaSealed)
 	}
 	return r
-}
-
-func (r Record) withSpread(axis compute.AxisName) Record {
-	if axis == "" {
-		return r
-	}
-	return r.InSchema(schemaSpread)
 }
 
 // needsSchema is a word that a record may have only in schema n or a later one: readers of earlier ones would overlook

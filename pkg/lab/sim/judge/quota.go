@@ -24,8 +24,7 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 		if w.Removed || !ok {
 			continue
 		}
-		takes := x.Resources.Plus(compute.Resources{compute.Instances: 1})
-		asks := r.asksWith(x)
+		takes := x.takes()
 		before := used[x.Project]
 		if i.State.Counts() && !old.State.Counts() {
 			used[x.Project] = before.Plus(takes)
@@ -37,6 +36,10 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 		}
 		limits := r.limitsAt(x.Project, i.ChangedAt, w.Seen)
 		fits := func(l compute.Resources) bool { return lacking(before, takes, l) == "" }
+		asks := takes // of a quota; of one of a set that is refused: all of it
+		if i.Reason != nil && i.Reason.Code == compute.QuotaExceeded {
+			asks = r.asksWith(x)
+		}
 		switch n := i.Reason; {
 		case i.State == compute.StateQueued && !slices.ContainsFunc(limits, fits):
 			class := lacking(before, takes, limits[len(limits)-1])
@@ -56,12 +59,17 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
+// takes is what a boot takes of its project's quota.
+func (x Wanted) takes() compute.Resources {
+	return x.Resources.Plus(compute.Resources{compute.Instances: 1})
+}
+
 // asksWith is what is asked of a quota with a boot: all of its set.
 func (r *Recording) asksWith(x Wanted) compute.Resources {
-	all := x.Resources.Plus(compute.Resources{compute.Instances: 1})
+	all := x.takes()
 	for _, a := range r.sets()[x.Set] {
 		if a.Name != x.Name {
-			all = all.Plus(want(r.Schedule, a).Resources).Plus(compute.Resources{compute.Instances: 1})
+			all = all.Plus(want(r.Schedule, a).takes())
 		}
 	}
 	return all
