@@ -27,12 +27,15 @@ func (s *step) claim(e *entry, r compute.Report) {
 			s.loseKept(e)
 		}
 		if reason.Code == compute.GroupRule {
+			s.overtake(e)
 			e.in.noteDenied(r.Claim)
 			s.emitEffects(e) // its host has taken the work out of the queue
 		}
 	case e.inst.Waits():
+		s.overtake(e)
 		s.keepClaim(e, r)
 	case e.inst.State == compute.StateQueued:
+		s.overtake(e)
 		s.grant(e, r, e.inst.Boot.Set())
 	default:
 		s.regrant(e)

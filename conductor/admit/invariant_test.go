@@ -140,6 +140,9 @@ func (c *checked) verifyEffects(inst *compute.Instance, out Output, view View, n
 	if inst.State == compute.StateQueued && inst.Boot.Group() != "" {
 		return // its group says where it is offered, if it is
 	}
+	if e := c.instances[inst.ID]; e.pub != nil && e.pub.state == heldByShare {
+		return
+	}
 	var want []Effect
 	for _, effect := range Effects(inst, now.Round(0).UTC()) {
 		if p, ok := effect.(Publish); !ok || view.listed(p.Queue) {
@@ -175,6 +178,7 @@ func (c *checked) verifyIndexes() {
 		}
 		c.verifyTimer(e)
 	}
+	c.verifyShares()
 	if c.Len() != len(c.last) {
 		c.t.Fatalf("%d records, %d written", c.Len(), len(c.last))
 	}

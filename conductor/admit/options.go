@@ -29,9 +29,14 @@ type Options struct {
 	SetPatience time.Duration
 	SetTry      time.Duration // how long a try lasts at most
 	SetPauseMax time.Duration
-	KeepEnded   time.Duration // a deleted or failed record stays this long; at least the retention of requests
-	MaxEnded    int           // of a project as many that have ended stay, the newest
-	MaxFences   int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
+	// Of each project so many builds are in one queue, and as many more for each host that would take one now; see share.
+	ShareLeast    int
+	SharePerHost  int
+	ShareEvery    time.Duration // how often a project that has more is looked at
+	SharePatience int           // after as many looks without a claim more are published; doubles each time
+	KeepEnded     time.Duration // a deleted or failed record stays this long; at least the retention of requests
+	MaxEnded      int           // of a project as many that have ended stay, the newest
+	MaxFences     int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
 }
 
 // Defaults are the times of the protocol.
@@ -52,9 +57,10 @@ func Defaults() Options {
 		SetPatience:     15 * time.Second,
 		SetTry:          compute.SetTry,
 		SetPauseMax:     5 * time.Minute,
-		KeepEnded:       15 * 24 * time.Hour,
-		MaxEnded:        10_000,
-		MaxFences:       10_000,
+		ShareLeast:      16, SharePerHost: 4, ShareEvery: time.Second, SharePatience: 5,
+		KeepEnded: 15 * 24 * time.Hour,
+		MaxEnded:  10_000,
+		MaxFences: 10_000,
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 //	     │           ▲   │                           ▲
 //	     ▼           │   └─▶ unknown (or loaded) ────┘
 //	awaitingQueue ───┘
-//	heldByGroup ─────┘
+//	heldByGroup ─────┤
+//	heldByShare ─────┘
 type publication struct {
 	state       progress
 	told        bool            // it was offered to one host
@@ -25,8 +26,9 @@ type publication struct {
 	at          time.Time       // when it was published, or loaded
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
-	index       int             // in queue.known
+	index       int             // in queue.known or share.held
 	claims      *setClaims      // nil: it was never claimed for a set
+	place       place
 }
 
 // setClaims are the claims of an attempt whose set waits.
@@ -42,6 +44,7 @@ const (
 	unpublished   progress = iota // not due, or no longer queued
 	awaitingQueue                 // its queue is not listed
 	heldByGroup                   // no host may have it now, by the rule of its group
+	heldByShare                   // its project has as many in the queue as it may
 	pending                       // published; where it landed is not known yet
 	known                         // published at an offset
 	passed                        // the queue is finished with that offset: lost, unless a claim comes
@@ -119,6 +122,7 @@ func (s *State) unpublish(e *entry) {
 		return
 	}
 	s.setOut(e, false)
+	s.leaveShare(e)
 	switch e.pub.state {
 	case heldByGroup:
 		s.unhold(e)

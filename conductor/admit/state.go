@@ -16,23 +16,25 @@ import (
 // worked out from them. Memory is O(records); every step is O(log records),
 // news about a host or a queue O(what it is about).
 type State struct {
-	opts      Options
-	instances map[compute.InstanceID]*entry
-	hosts     map[compute.HostID]*host
-	fences    fences // begun anew with every load
-	queues    map[compute.QueueName]*queue
-	groups    map[compute.GroupKey]*group
-	sets      map[compute.InstanceID]*set
-	keeping   map[compute.InstanceID]*set // those of sets that have claims, and wait for others
-	touched   []*group                    // something happened in them in this step
-	usage     *quota.Index
-	endings   map[compute.Project]*endings
-	overLimit map[compute.Project]bool // have more that have ended than are kept
-	timers    heap[*timer]
-	made      uint64 // timers made so far
-	hostsRead bool
-	lastNow   time.Time      // of the last step
-	shared    compute.Shared // what records have in common
+	opts          Options
+	instances     map[compute.InstanceID]*entry
+	hosts         map[compute.HostID]*host
+	fences        fences // begun anew with every load
+	queues        map[compute.QueueName]*queue
+	groups        map[compute.GroupKey]*group
+	sets          map[compute.InstanceID]*set
+	keeping       map[compute.InstanceID]*set // those of sets that have claims, and wait for others
+	touched       []*group                    // something happened in them in this step
+	shares        map[shareKey]*share
+	touchedShares []*share
+	usage         *quota.Index
+	endings       map[compute.Project]*endings
+	overLimit     map[compute.Project]bool // have more that have ended than are kept
+	timers        heap[*timer]
+	made          uint64 // timers made so far
+	hostsRead     bool
+	lastNow       time.Time      // of the last step
+	shared        compute.Shared // what records have in common
 }
 
 // New is a partition without records.
@@ -46,6 +48,7 @@ func New(opts Options) *State {
 		groups:    map[compute.GroupKey]*group{},
 		sets:      map[compute.InstanceID]*set{},
 		keeping:   map[compute.InstanceID]*set{},
+		shares:    map[shareKey]*share{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
 		overLimit: map[compute.Project]bool{},
@@ -104,6 +107,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 			s.awaitQueue(e)
 		} else {
 			s.setOut(e, true)
+			s.loadShare(e)
 			if g := e.group(); g != nil {
 				g.loaded[e] = true
 			}

@@ -49,7 +49,10 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 }
 
 func (s *step) done() Output {
-	s.releaseGroups()
+	for len(s.touched)+len(s.touchedShares) > 0 {
+		s.releaseGroups()
+		s.releaseShares()
+	}
 	s.trim()
 	s.out.Due = s.NextDue()
 	return s.out
@@ -127,7 +130,11 @@ func (s *step) emitEffects(e *entry) {
 				s.awaitQueue(e)
 				continue
 			}
-			s.unpublish(e)
+			if s.unpublish(e); !s.inWindow(e) {
+				s.holdBack(e)
+				continue
+			}
+			s.enterLine(e)
 			e.pub.state, e.pub.at, e.pub.topic = pending, s.at(), s.view.Queues[effect.Queue].TopicID
 			s.setOut(e, true)
 		case Tell:

@@ -84,6 +84,9 @@ func newWorld(t *rapid.T) *world {
 		grants: map[string]string{}, asked: map[compute.InstanceID]bool{}, claimed: map[compute.InstanceID]bool{},
 		ran: map[compute.InstanceID]bool{}, deleted: map[compute.InstanceID]bool{},
 	}
+	if rapid.Bool().Draw(t, "few") {
+		w.state.opts.ShareLeast = 1
+	}
 	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
 	for i := range 3 {
 		w.agents = append(w.agents, &agent{id: compute.HostID(fmt.Sprintf("h%d", i))})
@@ -223,7 +226,9 @@ func (w *world) hear(in Input) {
 func (w *world) takeover(cursor int64) {
 	written := w.state.log
 	w.sent = nil
+	few := w.state.opts.ShareLeast
 	w.state = loaded(w.t, written, w.view, w.now)
+	w.state.opts.ShareLeast = few
 	w.carry(w.state.Step(HostsRead{}, w.view, w.now)) // groups may publish what they hold
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// A queue is served in the order in which work was published, so 10,000 builds of one project would hold up what comes
+// behind them. Of each project only so many are in a queue at a time as keep its hosts busy (its window); the others are
+// *held* here, the longest waiting first, and are published as those before them are claimed. No partition needs to know
+// of another's projects for that.
+//
+// A build counts until one that was published later is claimed: what lies before that one is being prepared, or no host
+// may have it, and holds up nobody.
+
+// share is what one project has in one queue.
+type share struct {
+	key      shareKey
+	timer             // of the next look
+	line     []*entry // in the order in which they were published, behind the last that was claimed; nil: it has left
+	first    uint64   // number of line[0]
+	ahead    int      // how many of line have not left
+	held     heap[*entry]
+	loaded   []*entry // waiting since before the partition was loaded, in no order yet
+	claims   int      // since the last look
+	rate     int      // claims between the last two looks
+	idle     int      // looks since the last claim
+	patience int      // after as many looks without a claim more are published
+	more     int      // published beyond the window, for nothing of it was claimed
+	dirty    bool
+}
+
+type shareKey struct {
+	project compute.Project
+	queue   compute.QueueName
+}
+
+// place is where the work of an attempt is in its project's share.
+type place struct {
+	share  *share // nil: it is in none
+	number uint64 // in share.line
+}
+
+func (s *State) share(e *entry) *share {
+	key := shareKey{e.inst.Project, e.inst.Queue}
+	h := s.shares[key]
+	if h == nil {
+		h = &share{
+			key: key, patience: s.opts.SharePatience,
+			held: heap[*entry]{less: waitsLonger, index: func(e *entry) *int { return &e.pub.index }},
+		}
+		h.timer = s.newTimer(h)
+		s.shares[key] = h
+	}
+	return h
+}
+
+// inWindow says whether work may be published now: it is not in the line, and there is room in front of what is held.
+func (s *step) inWindow(e *entry) bool {
+	h := s.shares[shareKey{e.inst.Project, e.inst.Queue}]
+	return h == nil || h.ahead < s.window(h) && (len(h.held.items) == 0 || waitsLonger(e, h.held.top()))
+}
+
+// window is how many builds of a project may be in a queue: a few, some for each host that would take one now, and as
+// many as were claimed lately in the time that it takes to hear of it.
+func (s *step) window(h *share) int {
+	return s.opts.ShareLeast + s.opts.SharePerHost*int(s.view.Advice[h.key.queue].Hosts.Eligible) + h.rate + h.more
+}
+
+// enterLine counts work that was published.
+func (s *State) enterLine(e *entry) {
+	h := s.share(e)
+	e.pub.place = place{h, h.first + uint64(len(h.line))}
+	h.line = append(h.line, e)
+	h.ahead++
+}
+
+// loadShare takes note of work that waited when the partition was loaded.
+func (s *State) loadShare(e *entry) {
+	if !pinned(e.inst) {
+		h := s.share(e)
+		h.loaded = append(h.loaded, e)
+		s.touchShare(h)
+	}
+}
+
+// holdBack keeps work until its project's share lets it go.
+func (s *State) holdBack(e *entry) {
+	s.unpublish(e)
+	h := s.share(e)
+	e.pub.state, e.pub.place.share = heldByShare, h
+	h.held.fix(e)
+	if h.timer.index == 0 {
+		h.claims, h.rate = 0, 0
+		s.schedule(&h.timer, s.lastNow.Add(s.opts.ShareEvery))
+	}
+}
+
+// leaveShare takes work out of the line, or out of what is held.
+func (s *State) leaveShare(e *entry) {
+	h := e.pub.place.share
+	switch {
+	case h == nil:
+		return
+	case e.pub.state == heldByShare:
+		h.held.remove(e)
+	case e.pub.place.number >= h.first: // else it was overtaken
+		h.line[e.pub.place.number-h.first] = nil
+		h.ahead--
+	}
+	e.pub.place = place{}
+	s.touchShare(h)
+}
+
+// overtake takes note that work was claimed: nothing before it counts any more.
+func (s *State) overtake(e *entry) {
+	h := e.pub.place.share
+	if h == nil {
+		return
+	}
+	h.claims++
+	h.idle, h.more, h.patience = 0, 0, s.opts.SharePatience
+	if n := e.pub.place.number; e.pub.state != heldByShare && n >= h.first {
+		h.cut(int(n - h.first))
+	}
+	s.touchShare(h)
+}
+
+// cut takes the first of the line out of it.
+func (h *share) cut(n int) {
+	for _, e := range h.line[:n] {
+		if e != nil {
+			h.ahead--
+		}
+	}
+	h.line, h.first = h.line[n:], h.first+uint64(n)
+}
+
+func (s *State) touchShare(h *share) {
+	if !h.dirty {
+		h.dirty = true
+		s.touchedShares = append(s.touchedShares, h)
+	}
+}
+
+// releaseShares publishes what may be of the shares in which something happened.
+func (s *step) releaseShares() {
+	for len(s.touchedShares) > 0 {
+		h := s.touchedShares[0]
+		s.touchedShares, h.dirty = s.touchedShares[1:], false
+		if s.shares[h.key] != h {
+			continue // what was overtaken has left one that is not needed any more
+		}
+		s.sortLoaded(h)
+		for len(h.line) > 0 && h.line[0] == nil {
+			h.cut(1)
+		}
+		for len(h.held.items) > 0 && h.ahead < s.window(h) {
+			e := h.held.top()
+			s.leaveShare(e)
+			e.pub.state = unpublished
+			s.emitEffects(e)
+		}
+		if len(h.line)+len(h.held.items) == 0 {
+			s.schedule(&h.timer, time.Time{})
+			delete(s.shares, h.key)
+		}
+	}
+}
+
+// sortLoaded puts what waited when the partition was loaded in order. As many as may be in the queue are taken to be
+// there; the others were probably held by another conductor, and are held again.
+func (s *step) sortLoaded(h *share) {
+	slices.SortFunc(h.loaded, longestFirst)
+	for _, e := range h.loaded {
+		switch {
+		case e.pub == nil || e.pub.state != unknown || e.pub.place.share != nil || e.inst.Queue != h.key.queue:
+		case h.ahead < s.window(h):
+			s.enterLine(e)
+		default:
+			s.holdBack(e)
+			s.reschedule(e)
+		}
+	}
+	h.loaded = nil
+}
+
+// fire looks at a share that holds something.
+func (h *share) fire(s *step, _ time.Time) {
+	if s.shares[h.key] != h || len(h.held.items) == 0 {
+		return
+	}
+	h.rate, h.claims = h.claims, 0
+	if h.idle++; h.idle >= h.patience && s.mayTake(h) {
+		h.idle, h.patience = 0, 2*h.patience
+		h.more += s.opts.ShareLeast
+	}
+	s.schedule(&h.timer, s.now.Add(s.opts.ShareEvery))
+	s.touchShare(h)
+}
+
+// mayTake says whether hosts would take work of the queue, for all that is known.
+func (s *step) mayTake(h *share) bool {
+	advice, known := s.view.Advice[h.key.queue]
+	return !known || advice.Hosts.Eligible > 0
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// verifyShares finds a share that does not count what is there.
+func (c *checked) verifyShares() {
+	c.t.Helper()
+	for key, h := range c.shares {
+		for _, e := range h.held.items {
+			if e.pub == nil || e.pub.state != heldByShare || e.pub.place.share != h {
+				c.t.Fatalf("%v: %s is held, and does not know it", key, e.inst.ID)
+			}
+		}
+		ahead := 0
+		for i, e := range h.line {
+			if e == nil {
+				continue
+			}
+			if ahead++; e.pub == nil || e.pub.place != (place{h, h.first + uint64(i)}) {
+				c.t.Fatalf("%v: %s is in the line, and does not know it", key, e.inst.ID)
+			}
+		}
+		if ahead != h.ahead || h.key != key || h.dirty || len(h.loaded) > 0 {
+			c.t.Fatalf("%v: %d are in the line: %+v", key, ahead, h)
+		}
+		if len(h.line)+len(h.held.items) == 0 || len(h.held.items) > 0 && h.timer.index == 0 {
+			c.t.Fatalf("%v has nothing, or nobody looks at what it holds: %+v", key, h)
+		}
+	}
+	for id, e := range c.instances {
+		if e.pub != nil && e.pub.state == heldByShare && !slices.Contains(c.share(e).held.items, e) {
+			c.t.Fatalf("%s is held by nothing: %+v", id, *e.pub)
+		}
+	}
+}
+
+// crowd is one partition, one queue that is served in order, and hosts that prepare what they take before they claim it.
+type crowd struct {
+	t         *testing.T
+	state     *checked
+	view      View
+	now       time.Time
+	queue     []compute.Build
+	published map[compute.InstanceID]int
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, state: fresh(t), view: catalog(), now: epoch, published: map[compute.InstanceID]int{}}
+	c.hear(HostsRead{})
+	return c
+}
+
+func (c *crowd) hear(in Input) {
+	c.t.Helper()
+	out := c.state.Step(in, c.view, c.now)
+	c.state.log = append(c.state.log, out.Changed...)
+	for _, effect := range out.Effects {
+		if p, ok := effect.(Publish); ok {
+			c.queue = append(c.queue, p.Build)
+			c.published[p.Build.Instance]++
+		}
+	}
+	if len(c.state.log)%97 == 0 || len(c.state.log) < 300 {
+		c.state.verifyShares()
+	}
+}
+
+func (c *crowd) boot(p compute.Project, from, n int) {
+	c.t.Helper()
+	for i := range n {
+		b := compute.Boot{Flavor: "m1.small"}
+		c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: p, Instance: long(fmt.Sprint(from + i)), Boot: &b}})
+	}
+}
+
+// take takes the first build out of the queue.
+func (c *crowd) take() compute.Build {
+	c.t.Helper()
+	if len(c.queue) == 0 {
+		c.t.Fatal("nothing is in the queue")
+	}
+	b := c.queue[0]
+	c.queue = c.queue[1:]
+	return b
+}
+
+func (c *crowd) claim(b compute.Build) {
+	c.t.Helper()
+	c.hear(Reported{Report: compute.Report{
+		Op: compute.ReportClaim, Host: "h1", Project: b.Project, Instance: b.Instance, Attempt: b.Attempt,
+		Claim: compute.ClaimID(fmt.Sprintf("%s-%d", b.Instance, b.Attempt)),
+	}})
+}
+
+func (c *crowd) pass(d time.Duration) {
+	for end := c.now.Add(d); ; {
+		due := c.state.NextDue()
+		if due.IsZero() || due.After(end) {
+			c.now = end
+			return
+		}
+		c.now = latest(c.now, due)
+		c.hear(Tick{Until: c.now})
+	}
+}
+
+// eligible has advice say for how many hosts there is work.
+func (c *crowd) eligible(n uint32) {
+	c.view.Advice["m1.small"] = compute.QueueAdvice{Queue: "m1.small", Hosts: compute.HostCounts{Eligible: n}}
+}
+
+// TestABurstHoldsUpNobodyElse: behind 10,000 builds of one project that of another is claimed after 16.
+func TestABurstHoldsUpNobodyElse(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.view.Quotas[compute.DefaultQuota] = compute.Resources{}
+	c.boot("p", 1, 10_000)
+	c.boot("q", 20_000, 1)
+	before := 0
+	for b := c.take(); b.Project != "q"; b = c.take() {
+		before++
+		c.claim(b)
+	}
+	c.claim(compute.Build{Project: "q", Instance: long("20000"), Attempt: 1})
+	if before != 16 {
+		t.Errorf("%d of the burst are claimed before it", before)
+	}
+	var order []compute.InstanceID
+	for len(c.queue) > 0 {
+		b := c.take()
+		order = append(order, b.Instance)
+		c.claim(b)
+	}
+	if len(order) != 10_000-16 || !slices.IsSorted(order) || len(c.published) != 10_001 {
+		t.Errorf("%d of the burst are claimed behind it, %d were published", len(order), len(c.published))
+	}
+	for id, n := range c.published {
+		if n != 1 {
+			t.Errorf("%s was published %d times", id, n)
+		}
+	}
+	if len(c.state.shares) != 0 {
+		for k, h := range c.state.shares {
+			t.Errorf("%v %+v are left", k, h)
+		}
+	}
+}
+
+// TestManyHostsHaveMore: a host that would take work now has some of each project in its queue.
+func TestManyHostsHaveMore(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(10)
+	c.boot("p", 1, 1000)
+	if n := len(c.queue); n != 16+40 {
+		t.Errorf("%d are in the queue", n)
+	}
+	c.pass(time.Second)
+	for range 500 {
+		c.claim(c.take())
+	}
+	c.pass(time.Second)
+	if n := len(c.queue); n != 1000-500 {
+		t.Errorf("%d are in the queue after 500 were claimed in a second", n)
+	}
+}
+
+// TestWhatNobodyMayHaveHoldsUpNobody: builds that lie before one that was claimed do not count.
+func TestWhatNobodyMayHaveHoldsUpNobody(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 100)
+	c.queue = c.queue[15:] // of the first 16 one can be taken
+	for range 85 {
+		c.claim(c.take())
+	}
+	if len(c.published) != 100 {
+		t.Errorf("%d were published", len(c.published))
+	}
+	c.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: long("3")}})
+	c.boot("p", 200, 16)
+	if len(c.published) != 116 {
+		t.Errorf("%d were published", len(c.published))
+	}
+}
+
+// TestWhereNothingIsTakenMoreIsPublished: hosts would take work, and take none of what is there: what is behind it may
+// be for them. It comes later and later.
+func TestWhereNothingIsTakenMoreIsPublished(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 200)
+	want := func(n int) {
+		t.Helper()
+		if len(c.published) != n {
+			t.Errorf("%d were published, want %d", len(c.published), n)
+		}
+	}
+	c.pass(29 * time.Second)
+	want(16) // no host has room
+	c.eligible(1)
+	c.pass(2 * time.Second)
+	want(16 + 4 + 16)
+	c.pass(8 * time.Second)
+	want(16 + 4 + 16)
+	c.pass(3 * time.Second)
+	want(16 + 4 + 32)
+	c.claim(c.queue[40])
+	want(16 + 4 + 41)
+}
+
+// TestWhatIsHeldEnds: by its deadline, or when it is deleted.
+func TestWhatIsHeldEnds(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 40)
+	c.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: long("30")}})
+	c.pass(time.Hour)
+	for i := range 40 {
+		inst := c.state.Instance(long(fmt.Sprint(i + 1)))
+		if !inst.State.Ended() {
+			t.Errorf("%s is %s", short(inst.ID), inst.State)
+		}
+	}
+	if len(c.state.shares) != 0 {
+		t.Errorf("%d shares are left", len(c.state.shares))
+	}
+}
+
+// TestATakeoverDoesNotPublishAll: of what waits as many are taken to be in the queue as may be, the longest waiting; the
+// others are published as these are claimed.
+func TestATakeoverDoesNotPublishAll(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 1000)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.hear(HostsRead{})
+	if len(c.published) != 0 {
+		t.Fatalf("%d are published", len(c.published))
+	}
+	for i := range 1000 {
+		b := c.take()
+		if b.Instance != long(fmt.Sprint(i+1)) {
+			t.Fatalf("%s is the next after %d", b.Instance, i)
+		}
+		c.claim(b)
+	}
+	if len(c.published) != 1000-16 {
+		t.Errorf("%d were published again", len(c.published))
+	}
+}
