@@ -110,6 +110,7 @@ func (c conductorConfig) check() error {
 		c.Publish.Check(),
 		name,
 		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
+		config.Between("limits.builds", c.Limits.Builds, 1, 100_000),
 		c.Groups.check(),
 	)
 }

@@ -79,7 +79,7 @@ type conductorConfig struct {
 	Hosts   cell.HostsSettings   `yaml:"hosts"`
 	Publish cell.PublishSettings `yaml:"publish"`
 	Name    string               `yaml:"name"`
-	Limits  endedConfig          `yaml:"limits"`
+	Limits  projectConfig        `yaml:"limits"`
 	Groups  groupsConfig         `yaml:"groups"`
 }
 
@@ -88,9 +88,11 @@ type groupsConfig struct {
 	Soft time.Duration `yaml:"soft"` // how long a member waits for a host that keeps a soft rule
 }
 
-// endedConfig keeps a conductor from growing with what is over.
-type endedConfig struct {
-	Ended int `yaml:"ended"` // instances of a project
+// projectConfig is what one project may have beside its quota: of what is over, so that a conductor does not grow with it,
+// and of what waits, so that it holds up no other.
+type projectConfig struct {
+	Ended  int `yaml:"ended"`  // instances of a project
+	Builds int `yaml:"builds"` // of a project that are in one queue, and some more for each host that would take one now
 }
 
 // collectorConfig is where an agent tells of the boots that others have chosen to trace.
@@ -187,7 +189,7 @@ func defaultConductorConfig() conductorConfig {
 	return conductorConfig{
 		Kafka: cell.DefaultKafka(), Log: defaultLog(), Tracing: cell.DefaultTracing(), Hosts: cell.DefaultHosts(),
 		Publish: cell.DefaultPublish(),
-		Limits:  endedConfig{Ended: 10_000},
+		Limits:  projectConfig{Ended: 10_000, Builds: compute.UsualShare},
 		Groups:  groupsConfig{Soft: 10 * time.Second},
 	}
 }

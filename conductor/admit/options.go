@@ -57,7 +57,7 @@ func Defaults() Options {
 		SetPatience:     15 * time.Second,
 		SetTry:          compute.SetTry,
 		SetPauseMax:     5 * time.Minute,
-		ShareLeast:      16, SharePerHost: 4, ShareEvery: time.Second, SharePatience: 5,
+		ShareLeast:      compute.UsualShare, SharePerHost: 4, ShareEvery: time.Second, SharePatience: 5,
 		KeepEnded: 15 * 24 * time.Hour,
 		MaxEnded:  10_000,
 		MaxFences: 10_000,

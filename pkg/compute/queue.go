@@ -101,6 +101,10 @@ func (a QueueAdvice) Queued() uint64 { return a.Depth - min(a.Stray, a.Depth) }
 // little comes.
 const UsualWaiters = 8
 
+// UsualShare is how many builds of one project are in a queue at least, unless conductors are told otherwise; the rest
+// of what waits is kept in the conductor.
+const UsualShare = 16
+
 // AdviceBeat is how often the queue manager gives advice at least, so that hosts know
 // that it is there.
 const AdviceBeat = 5 * time.Second

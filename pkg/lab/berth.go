@@ -63,7 +63,7 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 	case RoleConductor:
 		return b.part(s, b.cell(s, r, "conductor"), func(_ context.Context, c cell.Cell) (service.Part, error) {
 			return cell.NewConductor(c, cell.ConductorOptions{
-				Name: name, Hosts: s.Hosts, Publishers: s.Publishers, TurnBytes: s.TurnBytes,
+				Name: name, Hosts: s.Hosts, Publishers: s.Publishers, TurnBytes: s.TurnBytes, Share: s.Share,
 			})
 		}), nowhere
 	case RoleAPI:

@@ -69,6 +69,7 @@ type Site struct {
 	Hosts      *hostkey.Verifier    `json:"-"` // of reports and beacons; nil: all are believed
 	Publishers *publishkey.Verifier `json:"-"` // of requests; nil: all count
 	TurnBytes  int                  `json:"-"` // most that a conductor's turn writes to a partition; 0: its default
+	Share      int                  `json:"-"` // builds of a project in one queue, at least; 0: the default
 	Key        *publishkey.Key      `json:"-"` // with which API nodes sign requests; nil: they do not
 }
 

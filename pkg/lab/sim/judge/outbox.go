@@ -143,6 +143,7 @@ func checkPublished(r *Recording) (wrong []Violation) {
 			i.PublishAt,
 			r.Calm,
 			r.owned(w.Partition, at),
+			r.crowded(n),
 		).Add(
 			republished + 60*r.Schedule.World.Latency.Duration(),
 		)

@@ -44,6 +44,7 @@ func Generate(seed uint64) Schedule {
 	g.keyed()
 	g.lied()
 	g.narrow()
+	g.shared()
 	g.labelled()
 	g.grouped()
 	g.together()

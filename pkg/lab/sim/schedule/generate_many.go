@@ -109,6 +109,14 @@ func (g *generator) narrow() {
 	g.s.World.TurnBytes = largest + beside
 }
 
+// shared has half of the worlds hold a project's builds back from the second or third on.
+func (g *generator) shared() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 47))
+	if g.chance(0.5) {
+		g.s.World.Share = 1 + g.IntN(2)
+	}
+}
+
 // choose is a queue of those that there are many of.
 func (g *generator) choose() (compute.FlavorName, compute.Choices) {
 	w := g.s.World

@@ -57,6 +57,8 @@ type World struct {
 
 	TurnBytes int `json:"turn_bytes,omitempty"` // most that a conductor's turn writes to a partition; 0: no limit is met
 
+	Share int `json:"share,omitempty"` // builds of a project that are in one queue, at least; 0: the default
+
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one
