@@ -89,6 +89,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		if i.Boot.Host == "" {
 			var since time.Time
 			f.Position, f.Depth, since = s.views.instances.position(i)
+			f.Own = s.views.instances.ownBefore(i)
 			out.Place = &rest.Place{Position: f.Position, Depth: f.Depth, Oldest: since.UTC()}
 		}
 	}

@@ -546,6 +546,26 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 	return before, uint64(w.waiting.Len()), oldest
 }
 
+// ownBefore is how many of its project's wait before an instance in its queue.
+func (v *instances) ownBefore(i *compute.Instance) (n uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	w := v.byQueue[i.Queue]
+	if w == nil {
+		return 0
+	}
+	at := &entry{instance: i}
+	for k := range w.waiting.From(nil) {
+		if queueOrder(k, at) >= 0 {
+			break
+		}
+		if k.instance.Project == i.Project {
+			n++
+		}
+	}
+	return n
+}
+
 // count is how many of those at a host are meant, by state.
 func (v *instances) count(h compute.HostID, match func(*compute.Instance) bool) map[string]int {
 	n := map[string]int{}

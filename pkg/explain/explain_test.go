@@ -301,6 +301,19 @@ func TestWaysNotToBePlaced(t *testing.T) {
 				"next in 6s: it ends in error if no host has taken it (on_no_capacity: fail)" + deadline + "\n" + small +
 				"\noperator: free 4 GiB of memory and 4 processors on host h1",
 		},
+		"much is before it": {
+			Facts{Instance: queued(), Position: 17, Own: 1, Depth: 20}, []Host{host("h1", 0)},
+			"no host can take it now: of 1 host 1 full (the nearest is short of 4 GiB of memory and 4 processors)\n" +
+				"next: a host takes it within seconds of being able to\n" +
+				"next: projects take turns: before it 1 is of its own project, and about 16 of each other" + deadline + "\n" + small +
+				"\noperator: free 4 GiB of memory and 4 processors on host h1",
+		},
+		"much would be before it": {
+			Facts{Instance: queued(), Position: 17, Before: true}, []Host{host("h1", 8)},
+			"there is room for 2 of its kind now, and 17 are before it\n" +
+				"next: hosts take one after the other, as far as there is room\n" +
+				"next: projects take turns: it comes after all of its own project and about 16 of each other" + deadline,
+		},
 		"its flavor is gone": {
 			Facts{Instance: queued(), Closed: true}, []Host{host("h1", 8)},
 			"1 host can take it now, and none is known to be before it; its flavor or a capability of it was removed, and it is " +

@@ -20,6 +20,7 @@ type Facts struct {
 	On         *Host             // the host that it is for; nil: nothing is known of it, or there is none
 	Silent     bool              // the host that has it is silent, or nothing is known of it
 	Position   uint64            // how many are before it in its queue
+	Own        uint64            // how many of those before it are of its project
 	Depth      uint64            // how many wait there
 	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
@@ -169,6 +170,9 @@ func (f Facts) waiting() (out Told) {
 	if f.Group != nil && (a.Counts[KeptOut] > 0 || f.Group.Rule.Policy.Soft()) {
 		out.Summary += "; " + f.Group.Says()
 	}
+	if f.Position > compute.UsualShare && a.Now()+a.Later() > 0 {
+		out.Next = append(out.Next, f.turns())
+	}
 	out.Summary += a.reluctant()
 	if a.Counts[Fits] == 0 {
 		out.Operators = append(out.Operators, a.first[Mistrusts].operators()...)
@@ -177,6 +181,16 @@ func (f Facts) waiting() (out Told) {
 		out.Asker, out.Operators = f.asker(), append(out.Operators, a.operators()...)
 	}
 	return out
+}
+
+// turns is how projects share a queue in which many builds wait.
+func (f Facts) turns() Event {
+	if f.Before {
+		return Event{What: fmt.Sprintf("projects take turns: it comes after all of its own project and about %d of each other",
+			compute.UsualShare)}
+	}
+	return Event{What: fmt.Sprintf("projects take turns: before it %s of its own project, and about %d of each other",
+		are(f.Own), compute.UsualShare)}
 }
 
 // pinned is work that one host alone may take.
