@@ -25,6 +25,7 @@ type Metrics struct {
 	published         *prometheus.CounterVec
 	granted, active   prometheus.Histogram
 	instances, oldest *telemetry.Gauges
+	held              *telemetry.Gauges
 
 	admitted, grants, actives, publishes prometheus.Counter // the frequent ones, found once
 }
@@ -62,6 +63,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.oldest = m.Gauges("berth_conductor_oldest_grant_seconds",
 		"For how long the oldest grant of this process's partitions has no answer: its host has said neither that the "+
 			"machine runs nor that it failed. 0 if there is none.")
+	m.held = m.Gauges("berth_conductor_held_builds",
+		"Builds of this process's partitions that wait and are in no queue: by the rule of their group, or since their "+
+			"project has as many in the queue as its share.", "by")
 	for _, topic := range []string{"requests", "reports", "instances"} {
 		m.rejected.WithLabelValues(topic) // from 0 on, so that the first one is an increase
 	}
@@ -75,9 +79,10 @@ func (m *Metrics) show(c *stateCounts) (stop func()) {
 	if m == nil {
 		return func() {}
 	}
-	all, oldest := m.instances.Ask(c.say), m.oldest.Ask(c.sayOldestGrant)
+	all, oldest, held := m.instances.Ask(c.say), m.oldest.Ask(c.sayOldestGrant), m.held.Ask(c.sayHeld)
 	return func() {
 		all()
+		held()
 		oldest()
 	}
 }

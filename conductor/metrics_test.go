@@ -167,6 +167,19 @@ func TestMetricsOfInstances(t *testing.T) {
 }
 
 // How old a grant is goes by the log, whatever this conductor's clock says.
+// TestMetricsOfWhatIsHeld: what a project has beyond its share is counted until it is in the queue.
+func TestMetricsOfWhatIsHeld(t *testing.T) {
+	k, reg := counted(t)
+	const more = 3
+	for n := range compute.UsualShare + more {
+		k.read(k.boot(n, "rich"))
+	}
+	becomes(t, reg, more, "berth_conductor_held_builds", "by", "share")
+	k.read(k.report(compute.ReportClaim, 0, "rich", "h1"))
+	becomes(t, reg, more-1, "berth_conductor_held_builds", "by", "share")
+	becomes(t, reg, 0, "berth_conductor_held_builds", "by", "group")
+}
+
 func TestOldestGrantByTheLog(t *testing.T) {
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
 		k, reg := counted(t)

@@ -83,6 +83,9 @@ func (t *turn) committed(p int32) {
 		}
 	}
 	t.counts.move(done.moves)
+	if s := t.states[p]; s != nil {
+		t.counts.hold(p, s.Held())
+	}
 	m.publishes.Add(float64(done.published))
 	for op, n := range done.told {
 		if n > 0 {
@@ -120,6 +123,7 @@ type stateCounts struct {
 type perState struct {
 	n       [compute.StateError + 1]int
 	granted map[compute.InstanceID]time.Time // of those that are starting
+	held    admit.Held
 }
 
 func newPerState() *perState { return &perState{granted: map[compute.InstanceID]time.Time{}} }
@@ -173,6 +177,26 @@ func (c *stateCounts) move(moves []move) {
 			n.move(m.was, m.is, m.inst)
 		}
 	}
+}
+
+// hold takes note of how much of a partition's work is in no queue.
+func (c *stateCounts) hold(p int32, held admit.Held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[p]; n != nil {
+		n.held = held
+	}
+}
+
+func (c *stateCounts) sayHeld(say telemetry.Say) {
+	var all admit.Held
+	c.mu.Lock()
+	for _, n := range c.of {
+		all.ByGroup, all.ByShare = all.ByGroup+n.held.ByGroup, all.ByShare+n.held.ByShare
+	}
+	c.mu.Unlock()
+	say(float64(all.ByGroup), "group")
+	say(float64(all.ByShare), "share")
 }
 
 func (c *stateCounts) say(say telemetry.Say) {

@@ -251,6 +251,7 @@ func (s *State) hold(e *entry) {
 	}
 	e.pub.state, e.in.heldAs = heldByGroup, counted(d)
 	h.fix(e)
+	s.held.ByGroup++
 	s.watchAdvice(g)
 }
 
@@ -267,6 +268,7 @@ func (s *State) unhold(e *entry) {
 	}
 	d := domainIn(e.in.heldAs)
 	e.in.heldAs = ""
+	s.held.ByGroup--
 	h := e.in.group.held[d]
 	if h.remove(e); len(h.items) == 0 {
 		delete(e.in.group.held, d)

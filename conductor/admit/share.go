@@ -94,6 +94,7 @@ func (s *State) holdBack(e *entry) {
 	h := s.share(e)
 	e.pub.state, e.pub.place.share = heldByShare, h
 	h.held.fix(e)
+	s.held.ByShare++
 	if h.timer.index == 0 {
 		h.claims, h.rate = 0, 0
 		s.schedule(&h.timer, s.lastNow.Add(s.opts.ShareEvery))
@@ -108,6 +109,7 @@ func (s *State) leaveShare(e *entry) {
 		return
 	case e.pub.state == heldByShare:
 		h.held.remove(e)
+		s.held.ByShare--
 	case e.pub.place.number >= h.first: // else it was overtaken
 		h.line[e.pub.place.number-h.first] = nil
 		h.ahead--

@@ -36,10 +36,21 @@ func (c *checked) verifyShares() {
 			c.t.Fatalf("%v has nothing, or nobody looks at what it holds: %+v", key, h)
 		}
 	}
+	var held Held
 	for id, e := range c.instances {
+		switch {
+		case e.pub == nil:
+		case e.pub.state == heldByShare:
+			held.ByShare++
+		case e.pub.state == heldByGroup:
+			held.ByGroup++
+		}
 		if e.pub != nil && e.pub.state == heldByShare && !slices.Contains(c.share(e).held.items, e) {
 			c.t.Fatalf("%s is held by nothing: %+v", id, *e.pub)
 		}
+	}
+	if held != c.Held() {
+		c.t.Fatalf("%+v are held, and %+v counted", held, c.Held())
 	}
 }
 

@@ -27,6 +27,7 @@ type State struct {
 	touched       []*group                    // something happened in them in this step
 	shares        map[shareKey]*share
 	touchedShares []*share
+	held          Held
 	usage         *quota.Index
 	endings       map[compute.Project]*endings
 	overLimit     map[compute.Project]bool // have more that have ended than are kept
@@ -136,6 +137,12 @@ func (s *State) Instance(id compute.InstanceID) *compute.Instance {
 
 // Used is what a project uses of its quota. The caller must not change it.
 func (s *State) Used(p compute.Project) compute.Resources { return s.usage.Used(p) }
+
+// Held is how much of what waits is kept in the conductor, and in no queue.
+type Held struct{ ByGroup, ByShare int }
+
+// Held counts it.
+func (s *State) Held() Held { return s.held }
 
 // Len is how many records there are.
 func (s *State) Len() int { return len(s.instances) }
