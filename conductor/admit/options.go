@@ -29,7 +29,7 @@ type Options struct {
 	SetPatience time.Duration
 	SetTry      time.Duration // how long a try lasts at most
 	SetPauseMax time.Duration
-	// Of each project so many builds are in one queue, and as many more for each host that would take one now; see share.
+	// Of each project so many builds are in one queue, and so many more for each host that would take one now; see share.
 	ShareLeast    int
 	SharePerHost  int
 	ShareEvery    time.Duration // how often a project that has more is looked at
