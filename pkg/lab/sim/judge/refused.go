@@ -64,7 +64,9 @@ func (r *Recording) mayRefuse(a Ask) bool {
 	case schedule.LoadBoot:
 		switch {
 		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
-			return r.mayLack(a.Load.Boot.Flavor, a.Began, a.Answered)
+			return slices.ContainsFunc(r.askedWith(a), func(b Ask) bool {
+				return r.mayLack(b.Load.Boot.Flavor, a.Began, a.Answered)
+			})
 		case a.Why != nil && a.Why.Kind == compute.KindConflict:
 			return r.Schedule.Twin(a.Name) // another request has the key
 		case a.Why != nil && a.Why.Field == "host":

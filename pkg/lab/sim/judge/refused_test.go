@@ -29,6 +29,19 @@ func TestCheckRefused(t *testing.T) {
 	reason := compute.Reason{Code: compute.NoSuchFlavor}
 	noFlavor := &compute.Error{Kind: compute.KindNotFound, Field: "flavor", Reason: &reason}
 	noHost := &compute.Error{Kind: compute.KindNotFound, Field: "host", Value: "host-1"}
+	inSet := func(gone compute.FlavorName) func(*Recording) { // m1.big was taken away
+		return func(r *Recording) {
+			told(&compute.Error{Kind: compute.KindNotFound, Field: "boots[1].flavor", Reason: &reason})(r)
+			f := schedule.Flavor("m1.big", 3)
+			r.Asks = append(
+				r.Asks, r.Asks[0], Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)},
+			)
+			boot := *r.Asks[0].Load.Boot
+			boot.Flavor = gone
+			r.Asks[1].Load.Boot, r.Asks[1].Load.Name, r.Asks[1].ID = &boot, "vm-2", "other"
+			r.Asks[0].Load.Set, r.Asks[1].Load.Set = "set-1", "set-1"
+		}
+	}
 	sees(t, checkRefused, map[string]func(*Recording){
 		`boot vm-1 was refused without a cause: flavor`: told(noFlavor),
 		"boot vm-1 was refused without a cause: host":   told(noHost),
@@ -45,6 +58,8 @@ func TestCheckRefused(t *testing.T) {
 				Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)},
 			)
 		},
+		"boot vm-1 was refused without a cause: boots[1].flavor": func(r *Recording) { inSet("m1.small")(r) },
+		"right: another of its set asks for what was taken away": inSet("m1.big"),
 		"delete vm-1 was refused without a cause": func(r *Recording) {
 			r.asks(5, schedule.Load{Op: schedule.LoadDelete}, noFlavor)
 		},

@@ -107,6 +107,14 @@ func (r *Recording) sets() map[string][]Ask {
 	return sets
 }
 
+// askedWith are the boots of the request that has this one: those of its set are refused together.
+func (r *Recording) askedWith(a Ask) []Ask {
+	if a.Set == "" {
+		return []Ask{a}
+	}
+	return r.sets()[a.Set]
+}
+
 // partNamed says whether a boot of this name was asked for in a set: it waits for others, and is offered again and again.
 func (r *Recording) partNamed(name string) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool { return a.Name == name && a.Set != "" })
