@@ -107,12 +107,12 @@ func (r *Recording) sets() map[string][]Ask {
 	return sets
 }
 
-// askedWith are the boots of the request that has this one: those of its set are refused together.
-func (r *Recording) askedWith(a Ask) []Ask {
+// anyAskedWith says whether something is so of a boot, or of another of its set: these are refused together.
+func (r *Recording) anyAskedWith(a Ask, is func(compute.Boot) bool) bool {
 	if a.Set == "" {
-		return []Ask{a}
+		return is(*a.Load.Boot)
 	}
-	return r.sets()[a.Set]
+	return slices.ContainsFunc(r.sets()[a.Set], func(b Ask) bool { return is(*b.Load.Boot) })
 }
 
 // partNamed says whether a boot of this name was asked for in a set: it waits for others, and is offered again and again.
