@@ -43,6 +43,7 @@ type cell struct {
 	consoles  []compute.Console
 	attempts  compute.Attempt // most attempts
 	noGrants  bool            // claims are not answered
+	older     bool            // its conductor does not say what a host that has forgotten it has
 	unmanaged bool            // no queue manager says whether an agent is alone
 	lost      int             // so many Sends fail, after they arrived
 	hold      bool            // the test itself feeds the stream

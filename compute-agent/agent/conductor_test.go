@@ -128,6 +128,12 @@ func (c *cell) effects(x *inst) {
 		tell(compute.CommandDelete)
 	}
 	if x.confirm {
+		if cmd.Queue = x.build.Queue; x.build.Group != nil {
+			cmd.Group = x.build.Group.Name
+		}
+		if c.older {
+			cmd.Queue, cmd.Group = "", ""
+		}
 		tell(compute.CommandConfirm)
 	}
 }

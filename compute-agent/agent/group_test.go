@@ -108,7 +108,8 @@ func TestAHostTakesAsManyMembersAsItMayHave(t *testing.T) {
 	})
 }
 
-// A host that has lost its journal goes by the hosts that the work names as full.
+// A host that has lost its journal goes by the hosts that the work names as full, where its conductor does not say what
+// its machines are of.
 func TestMembersOfALostJournal(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
@@ -116,6 +117,7 @@ func TestMembersOfALostJournal(t *testing.T) {
 		c.boot(1, "small", apart(1))
 		pass(10 * time.Second)
 		stop(c, n)
+		c.older = true
 		n = c.start(c.t.TempDir(), fake.Options{}, nil)
 		pass(10 * time.Second)
 		c.boot(2, "small", apart(1, "h1"))
@@ -124,6 +126,37 @@ func TestMembersOfALostJournal(t *testing.T) {
 		c.boot(3, "small", apart(1, "h2")) // it is claimed, and its conductor would deny it
 		pass(10 * time.Second)
 		c.wantOne(3, compute.StateActive)
+		stop(c, n)
+	})
+}
+
+// A host that has lost its journal is told by its conductor what its machines are of: it leaves a member to others though
+// that names no host as full, and takes one that names it still once its own is gone. It has written that down.
+func TestMembersAreToldToAHostThatHasForgottenThem(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.boot(1, "small", apart(1))
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		stop(c, n)
+		dir = c.t.TempDir()
+		n = c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		c.boot(3, "small", apart(1))
+		c.boot(4, "small", apart(1, "h1"))
+		pass(10 * time.Second)
+		stop(c, n)
+		n = c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateActive, compute.StateQueued, compute.StateQueued)
+		if claims := c.reported(compute.ReportClaim, 3); claims > 0 {
+			c.t.Errorf("it was claimed %d times", claims)
+		}
+		c.delete(3)
+		c.delete(1)
+		pass(10 * time.Second)
+		c.wantOne(4, compute.StateActive)
 		stop(c, n)
 	})
 }

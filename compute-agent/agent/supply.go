@@ -96,7 +96,7 @@ func hasSlot(t task.Task) bool {
 }
 
 // members is how many members of a project's group are here, or may be until they are destroyed; adopted says that
-// there may be more, among machines that the journal knew nothing of.
+// there may be more, among machines that the journal knew nothing of and of which no conductor has said it since.
 func (ts tasks) members(p compute.Project, g compute.GroupName) (n uint32, adopted bool) {
 	for _, t := range ts {
 		adopted = adopted || t.Queue == ""

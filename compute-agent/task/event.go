@@ -50,6 +50,8 @@ type (
 	Confirm struct {
 		Attempt compute.Attempt
 		Claim   compute.ClaimID
+		Queue   compute.QueueName // empty: it is not said what the machine is of
+		Group   compute.GroupName
 	}
 	// Commanded is a user's wish about a running machine.
 	Commanded struct {

@@ -278,7 +278,7 @@ func (f *far) random() {
 			compute.PowerCommand{Op: op, Version: version, Command: compute.CommandID(fmt.Sprint(version))},
 		})
 	case what == 12 && f.claimed:
-		f.step(Confirm{1, "c1"})
+		f.step(Confirm{Attempt: 1, Claim: "c1"})
 	case what == 13:
 		f.step(
 			rapid.SampledFrom([]Event{

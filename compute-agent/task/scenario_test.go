@@ -22,7 +22,8 @@ import (
 //	take [pinned] [hold=5m] [attempt=1] [claim=c1] [fence=0]   work was taken
 //	prepared | prepare-failed [class]      launched | launch-failed [class]
 //	destroyed | destroy-failed             power-done [power] [failed]
-//	grant|deny|delete|confirm [attempt=1] [claim=c1]
+//	grant|deny|delete [attempt=1] [claim=c1]
+//	confirm [attempt=1] [claim=c1] [queue=q [group=g]]
 //	power OP version=2 [command=C] [attempt=1] [claim=c1]
 //	fenced [fence=9], quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
@@ -155,7 +156,9 @@ func event(t *testing.T, w words) Event {
 	case "delete":
 		return Deleted{w.attempt(), w.claim()}
 	case "confirm":
-		return Confirm{w.attempt(), w.claim()}
+		return Confirm{
+			w.attempt(), w.claim(), compute.QueueName(w.args["queue"]), compute.GroupName(w.args["group"]),
+		}
 	case "seen":
 		return Seen{There: !w.is("nothing"), Power: powers[w.plain[0]], Stopped: w.stopped()}
 	case "power-done":

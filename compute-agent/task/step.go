@@ -103,6 +103,7 @@ func (s *step) told(e Event) {
 		}
 	case Confirm:
 		if s.Holds(e.Attempt, e.Claim) {
+			s.learn(e)
 			s.confirm()
 		}
 	case Commanded:
@@ -218,6 +219,13 @@ func (s *step) fenced() {
 	case s.Stage < Ending:
 		s.accept()
 		s.end(EndGone, nil)
+	}
+}
+
+// learn takes what a lost journal knew of a machine that was adopted.
+func (s *step) learn(c Confirm) {
+	if s.Queue == "" && c.Queue != "" {
+		s.Queue, s.Group, s.dirty = c.Queue, c.Group, true
 	}
 }
 

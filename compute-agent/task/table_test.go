@@ -248,7 +248,7 @@ func (l *life) deliver(word compute.CommandOp, given bool) {
 	default:
 		l.step(map[compute.CommandOp]Event{
 			compute.CommandGrant: Granted{1, "c1"}, compute.CommandDeny: Denied{1, "c1"},
-			compute.CommandDelete: Deleted{1, "c1"}, compute.CommandConfirm: Confirm{1, "c1"},
+			compute.CommandDelete: Deleted{1, "c1"}, compute.CommandConfirm: Confirm{Attempt: 1, Claim: "c1"},
 		}[word])
 	}
 }

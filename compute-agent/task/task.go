@@ -17,7 +17,7 @@ type Task struct {
 	Instance  compute.InstanceID
 	Project   compute.Project
 	Name      string
-	Queue     compute.QueueName // empty for what was adopted from the hypervisor
+	Queue     compute.QueueName // empty for what was adopted from the hypervisor, until Confirm says it
 	Pinned    bool              // came by the host's stream: there is no record to acknowledge
 	Attempt   compute.Attempt
 	Claim     compute.ClaimID    // made when it was taken, before it is said to anybody

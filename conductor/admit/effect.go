@@ -73,6 +73,9 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 	if op == compute.CommandGrant || op == compute.CommandConfirm {
 		c.Journal = inst.Journal
 	}
+	if op == compute.CommandConfirm {
+		c.Queue, c.Group = inst.Queue, inst.Boot.Group()
+	}
 	return Tell{Host: inst.Host, Command: c}
 }
 

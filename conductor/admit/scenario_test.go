@@ -274,6 +274,9 @@ func (s *story) effect(effect Effect) string {
 		if c.Journal != "" {
 			text += " of journal " + string(c.Journal)
 		}
+		if c.Group != "" {
+			text += fmt.Sprintf(" of queue %s and group %s", c.Queue, c.Group)
+		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
 		}

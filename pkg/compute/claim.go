@@ -87,6 +87,8 @@ type Command struct {
 	Console  *ConsoleAsk   // CommandConsole
 	Look     *Look         // CommandLook
 	Journal  JournalID     // grant, confirm: of the agent whose claim was granted; empty: not known
+	Queue    QueueName     // confirm: the instance's, for a host that has forgotten it; empty: not said
+	Group    GroupName     // confirm, with Queue: the group that it is a member of; empty: of none
 	Voices   []Voice       // CommandTwins; CommandBegun, CommandAlone: the one that is meant
 	At       time.Time
 	Trace    Trace

@@ -84,6 +84,8 @@ func (r *reader) command(c compute.Command) {
 		r.key([]byte(c.Instance))
 	}
 	r.atMost("claim", len(c.Claim), MaxID)
+	r.atMost("queue", len(c.Queue), maxQueueName)
+	perhaps(r, c.Group)
 	if c.Power != nil {
 		r.atMost("power.command", len(c.Power.Command), MaxID)
 	}

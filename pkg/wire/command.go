@@ -25,6 +25,8 @@ func EncodeCommand(c compute.Command) Record {
 		Look:     lookTo(c.Look),
 		Journal:  text(c.Journal),
 		Voices:   voicesTo(c.Voices),
+		Queue:    text(c.Queue),
+		Group:    text(c.Group),
 		At:       stamp(c.At),
 	}, c.Trace)
 	if c.Build != nil {
@@ -53,6 +55,8 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Look:     lookFrom(r, m.GetLook()),
 		Journal:  compute.JournalID(m.GetJournal()),
 		Voices:   voicesFrom(r, m.GetVoices()),
+		Queue:    compute.QueueName(m.GetQueue()),
+		Group:    compute.GroupName(m.GetGroup()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}

@@ -397,6 +397,8 @@ func machineSamples() []sample {
 	had.Journal = "journal-3"
 	granted := sampleCommand(compute.CommandGrant)
 	granted.Journal = "journal-3"
+	confirmed := sampleCommand(compute.CommandConfirm)
+	confirmed.Queue, confirmed.Group = "m1.small", "web"
 	started := sampleReport(compute.ReportStarted)
 	started.Started = at(27)
 	twins := compute.Command{Op: compute.CommandTwins, At: at(28), Voices: []compute.Voice{
@@ -424,6 +426,7 @@ func machineSamples() []sample {
 		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
 		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},
+		{"command-confirm-told", EncodeCommand(confirmed), confirmed, of(DecodeCommand)},
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},
 		{"command-twins", EncodeCommand(twins), twins, of(DecodeCommand)},
 		{"command-begun", EncodeCommand(begun), begun, of(DecodeCommand)},

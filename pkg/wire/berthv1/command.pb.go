@@ -157,7 +157,13 @@ type Command struct {
 	Journal string `protobuf:"bytes,13,opt,name=journal,proto3" json:"journal,omitempty"`
 	// voices are the agents that speak for this host: twins. In begun and alone it is
 	// the one that is meant. At most 16.
-	Voices        []*Voice `protobuf:"bytes,14,rep,name=voices,proto3" json:"voices,omitempty"`
+	Voices []*Voice `protobuf:"bytes,14,rep,name=voices,proto3" json:"voices,omitempty"`
+	// queue is the instance's: confirm. A host that has lost its journal learns it
+	// again; empty: it is not said.
+	Queue string `protobuf:"bytes,15,opt,name=queue,proto3" json:"queue,omitempty"`
+	// group is the one that the instance is a member of: confirm with a queue.
+	// Empty: of none.
+	Group         string `protobuf:"bytes,16,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -288,6 +294,20 @@ func (x *Command) GetVoices() []*Voice {
 		return x.Voices
 	}
 	return nil
+}
+
+func (x *Command) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Command) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 // Voice is one process that speaks for a host.
@@ -481,7 +501,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x04\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -497,7 +517,9 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\aconsole\x18\v \x01(\v2\x14.berth.v1.ConsoleAskR\aconsole\x12\"\n" +
 	"\x04look\x18\f \x01(\v2\x0e.berth.v1.LookR\x04look\x12\x18\n" +
 	"\ajournal\x18\r \x01(\tR\ajournal\x12'\n" +
-	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\"W\n" +
+	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\x12\x14\n" +
+	"\x05queue\x18\x0f \x01(\tR\x05queue\x12\x14\n" +
+	"\x05group\x18\x10 \x01(\tR\x05group\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"K\n" +

@@ -5,6 +5,7 @@ package judge
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -64,11 +65,11 @@ func (r *Recording) mayRefuse(a Ask) bool {
 	case schedule.LoadBoot:
 		switch {
 		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
-			return r.mayLack(a.Load.Boot.Flavor, a.Began, a.Answered)
+			return r.anyAskedWith(a, func(b compute.Boot) bool { return r.mayLack(b.Flavor, a.Began, a.Answered) })
 		case a.Why != nil && a.Why.Kind == compute.KindConflict:
 			return r.Schedule.Twin(a.Name) // another request has the key
-		case a.Why != nil && a.Why.Field == "host":
-			return r.Schedule.Forgets(a.Load.Boot.Host)
+		case a.Why != nil && (a.Why.Field == "host" || strings.HasSuffix(a.Why.Field, "].host")):
+			return r.anyAskedWith(a, func(b compute.Boot) bool { return b.Host != "" && r.Schedule.Forgets(b.Host) })
 		}
 		return false
 	case schedule.LoadDelete:

@@ -29,6 +29,21 @@ func TestCheckRefused(t *testing.T) {
 	reason := compute.Reason{Code: compute.NoSuchFlavor}
 	noFlavor := &compute.Error{Kind: compute.KindNotFound, Field: "flavor", Reason: &reason}
 	noHost := &compute.Error{Kind: compute.KindNotFound, Field: "host", Value: "host-1"}
+	inSet := func(why *compute.Error, other func(*compute.Boot)) func(*Recording) {
+		return func(r *Recording) { // m1.big was taken away, and host-9 declared gone
+			told(why)(r)
+			f, boot := schedule.Flavor("m1.big", 3), *r.Asks[0].Load.Boot
+			other(&boot)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultPower, Who: "host-9", Dead: "forget"}}
+			r.Asks = append(
+				r.Asks, r.Asks[0], Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)},
+			)
+			r.Asks[1].Load.Boot, r.Asks[1].Load.Name, r.Asks[1].ID = &boot, "vm-2", "other"
+			r.Asks[0].Load.Set, r.Asks[1].Load.Set = "set-1", "set-1"
+		}
+	}
+	noFlavorOfSet := &compute.Error{Kind: compute.KindNotFound, Field: "boots[1].flavor", Reason: &reason}
+	noHostOfSet := &compute.Error{Kind: compute.KindNotFound, Field: "boots[1].host", Value: "host-9"}
 	sees(t, checkRefused, map[string]func(*Recording){
 		`boot vm-1 was refused without a cause: flavor`: told(noFlavor),
 		"boot vm-1 was refused without a cause: host":   told(noHost),
@@ -45,6 +60,10 @@ func TestCheckRefused(t *testing.T) {
 				Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)},
 			)
 		},
+		"boot vm-1 was refused without a cause: boots[1].flavor": inSet(noFlavorOfSet, func(*compute.Boot) {}),
+		"boot vm-1 was refused without a cause: boots[1].host":   inSet(noHostOfSet, func(b *compute.Boot) { b.Host = "host-1" }),
+		"right: another of its set asks for what was taken away": inSet(noFlavorOfSet, func(b *compute.Boot) { b.Flavor = "m1.big" }),
+		"right: another of its set asks for a host that is gone": inSet(noHostOfSet, func(b *compute.Boot) { b.Host = "host-9" }),
 		"delete vm-1 was refused without a cause": func(r *Recording) {
 			r.asks(5, schedule.Load{Op: schedule.LoadDelete}, noFlavor)
 		},

@@ -107,6 +107,14 @@ func (r *Recording) sets() map[string][]Ask {
 	return sets
 }
 
+// anyAskedWith says whether something is so of a boot, or of another of its set: these are refused together.
+func (r *Recording) anyAskedWith(a Ask, is func(compute.Boot) bool) bool {
+	if a.Set == "" {
+		return is(*a.Load.Boot)
+	}
+	return slices.ContainsFunc(r.sets()[a.Set], func(b Ask) bool { return is(*b.Load.Boot) })
+}
+
 // partNamed says whether a boot of this name was asked for in a set: it waits for others, and is offered again and again.
 func (r *Recording) partNamed(name string) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool { return a.Name == name && a.Set != "" })

@@ -11,7 +11,7 @@ import (
 
 const (
 	// inTime is how much later than promised a wait may end, where nothing goes wrong with
-	// those that end it: a conductor reads all there is before, which takes a moment.
+	// those that end it: a conductor reads all there is before, which takes a moment, or longer (schedule.Flood).
 	inTime = 3 * time.Second
 	// unclaimedFor is how long what does not want to wait for room is offered.
 	unclaimedFor = 10 * time.Second
@@ -25,6 +25,7 @@ func checkInTime(r *Recording) (wrong []Violation) {
 	if r.Schedule.Decides() {
 		sound = r.Start
 	}
+	late := inTime + r.Schedule.Slack() + r.Schedule.Flood()
 	for n, v := range r.versions() {
 		w, i, old, x := v.Written, v.Instance, v.old, v.asked
 		if early := tooEarly(old, i, x); early != "" {
@@ -35,7 +36,7 @@ func checkInTime(r *Recording) (wrong []Violation) {
 			continue
 		}
 		due, what := r.waitsUntil(i, w.Seen, x)
-		if over := r.over(n); over.After(latest(due, sound, w.Seen).Add(inTime + r.Schedule.Slack())) {
+		if over := r.over(n); over.After(latest(due, sound, w.Seen).Add(late)) {
 			wrong = append(wrong, broken("time", i.ID, over, "%s waits until %s, and its %s was over at %s",
 				i.Boot.Name, r.At(over), what, r.At(due))...)
 		}

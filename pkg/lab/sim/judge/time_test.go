@@ -22,6 +22,15 @@ func TestCheckInTime(t *testing.T) {
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
 			late(r)
 		},
+		"vm-1 waits until 65.500s": func(r *Recording) {
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultForge, Who: schedule.Stranger, For: 20}}
+			late(r)
+		},
+		"right: a conductor reads one by one what a stranger writes": func(r *Recording) {
+			r.Schedule.World.Sips = true
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultForge, Who: schedule.Stranger, For: 20}}
+			late(r)
+		},
 		"ended by its deadline after 59s, and had 1m0s": func(r *Recording) {
 			r.endsAt(60, compute.Reason{Code: compute.DeadlineExceeded})
 		},

@@ -215,6 +215,16 @@ func (s Schedule) Host(id compute.HostID) (Host, bool) {
 // Slack is how much later than it would be without a network something may be seen.
 func (s Schedule) Slack() time.Duration { return 60 * s.World.Latency.Duration() }
 
+// Flood is how far a conductor may be behind because of what a stranger writes one by one, where it reads one by one, too.
+func (s Schedule) Flood() (long time.Duration) {
+	for _, f := range s.Faults {
+		if f.Kind == FaultForge && s.World.Sips {
+			long = max(long, f.For.Duration())
+		}
+	}
+	return long
+}
+
 // Seeds are the addresses of all brokers.
 func (w World) Seeds() (list []string) {
 	for i := range max(w.Brokers, 1) {
