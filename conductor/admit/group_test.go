@@ -137,7 +137,7 @@ func (c *checked) verifyGroup(st *step, g *group) {
 		}
 		spread.count(g.spreadMark(e), 1)
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
-		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.kept() == nil {
+		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.pub.state != carried && e.kept() == nil {
 			out.add(g.slot(e), 1)
 			if g.rule != nil && g.rule.Skew > 0 {
 				spread.out.add(g.line(e), 1)
