@@ -37,7 +37,11 @@ func (s Set) Same(other Set) bool { return s.ID == other.ID && s.Size == other.S
 
 // Says is what an instance of the set waits for, in words.
 func (s Set) Says() string {
-	return fmt.Sprintf("none of the %d of its set starts before each has a host", s.Size)
+	says := fmt.Sprintf("none of the %d of its set starts before each has a host", s.Size)
+	if s.Whole != "" {
+		says += fmt.Sprintf("; they are offered whole in queue %s: one host takes all of them", s.Whole)
+	}
+	return says
 }
 
 // SetBoot is one boot of a set.
