@@ -79,6 +79,21 @@ func (r *Recording) runApart(sets map[string][]Ask) (wrong []Violation) {
 	return wrong
 }
 
+// countWholes counts the sets that were offered whole, and those of them that were granted.
+func (r *Recording) countWholes() (offered, granted int) {
+	seen, started := map[compute.InstanceID]bool{}, map[compute.InstanceID]bool{}
+	for _, w := range r.Log {
+		started[w.Instance.ID] = started[w.Instance.ID] || w.Instance.State == compute.StateStarting
+	}
+	for _, b := range r.Wholes {
+		if !seen[b.Instance] && started[b.Instance] {
+			granted++
+		}
+		seen[b.Instance] = true
+	}
+	return len(seen), granted
+}
+
 // packed says whether an instance leads a set that is offered whole in a group that has no other members: a host with room
 // takes it. Of one of which a part has failed, it is left to other hosts first.
 func (r *Recording) packed(i compute.Instance) bool {
