@@ -10,15 +10,16 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// TestWholeNeedsAll: a set is offered whole, in schema 5, where all conductors and the agents of all hosts read that; else in
-// parts, in the schema of sets. Where its record landed is heard by the part that leads.
+// TestWholeNeedsAll: a set is offered whole, in schema 5, where all conductors and the agents of all hosts read that;
+// else in parts, in the schema of sets. Where its record landed is heard by the part that leads.
 func TestWholeNeedsAll(t *testing.T) {
 	k := newCell(t)
 	k.c.Catalog([]wire.Record{
 		wire.EncodeGroup(compute.Group{Project: "rich", Name: "near", Policy: compute.Affinity}),
 	}, true)
 	k.c.Queues([]wire.Record{listed("m1.small"), wire.EncodeQueue(compute.Queue{
-		Name: "m1.large", Flavor: "m1.large", Resources: compute.Resources{compute.VCPU: 4, compute.MemoryMB: 2048}, Group: "agents-0",
+		Name: "m1.large", Flavor: "m1.large", Group: "agents-0",
+		Resources: compute.Resources{compute.VCPU: 4, compute.MemoryMB: 2048},
 	})}, true)
 	bootSet := func(n int) wire.Result {
 		r := compute.Request{Op: compute.OpBootSet, Project: "rich", Instance: id(n), At: k.now}

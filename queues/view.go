@@ -59,7 +59,7 @@ type view struct {
 // need is an instance that a queue must still serve.
 type need struct {
 	queue   compute.QueueName
-	own     compute.QueueName // another that must stay: its set is offered whole in queue, and may be offered in parts; empty: none
+	own     compute.QueueName // must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
 	waiting bool              // its work is in the queue, or will be
 	due     time.Time         // when it is published
 	avoid   string            // the hosts where it is never to be built, each once, with spaces between
@@ -323,7 +323,8 @@ func needOf(i compute.Instance) need {
 		if i.PublishAt.After(due) {
 			due = i.PublishAt
 		}
-		is := need{queue: i.Queue, waiting: i.Boot.Host == "", due: due, avoid: hostList(i.Boot.Avoid)} // pinned work is in no queue
+		waiting := i.Boot.Host == "" // pinned work is in no queue
+		is := need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
 		if whole := i.Whole(); whole != "" {
 			if is.waiting = i.Leads(); is.waiting { // one record is of all of its set
 				is.queue, is.own = whole, i.Queue

@@ -23,8 +23,8 @@ func partOf(w compute.QueueName, granted bool) func(*compute.Instance) {
 	}
 }
 
-// TestWhereAWholeSetWaits: one piece of work for all of it, in the queue that covers it; all its queues stay, since it may be
-// offered in parts.
+// TestWhereAWholeSetWaits: one piece of work for all of it, in the queue that covers it; all its queues stay, since
+// it may be offered in parts.
 func TestWhereAWholeSetWaits(t *testing.T) {
 	v := newView(Options{Advice: advise.DefaultRules()}.withDefaults())
 	v.listed["w"] = compute.Queue{Name: "w", State: compute.QueueClosed}
@@ -48,7 +48,8 @@ func TestWhereAWholeSetWaits(t *testing.T) {
 		{instance(2, "y", compute.StateDeleted), "0 0 0", "map[]", false, false},
 	} {
 		out := v.instance(c.rec, time.Now())
-		depth := fmt.Sprint(v.progress("x", time.Now()).Depth, v.progress("y", time.Now()).Depth, v.progress("w", time.Now()).Depth)
+		now := time.Now()
+		depth := fmt.Sprint(v.progress("x", now).Depth, v.progress("y", now).Depth, v.progress("w", now).Depth)
 		if got := fmt.Sprint(v.work()); depth != c.depth || got != c.work || out.came != c.came {
 			t.Errorf("after %s: depths %s, work %s, %+v", c.rec.Key, depth, got, out)
 		}

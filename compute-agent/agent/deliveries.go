@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// deliveries are the queues' records that are not answered yet, by the instances that they are of. That of a set which is
-// offered whole is of several, and is answered once each of them has an answer.
+// deliveries are the queues' records that are not answered yet, by the instances that they are of. That of a set
+// which is offered whole is of several, and is answered once each of them has an answer.
 type deliveries map[compute.InstanceID]*delivery
 
 // delivery is one of them.
@@ -32,8 +32,8 @@ func (d deliveries) add(ref wire.WorkRef, ids ...compute.InstanceID) {
 // sameRenewal is within what time one renewal is enough for all instances of a record.
 const sameRenewal = time.Second
 
-// answer is what is said of the record of an instance; 0: nothing, for others of it have no answer yet, or there is none.
-// Another host may have it if it may have one of it: its claims of the others are denied.
+// answer is what is said of the record of an instance; 0: nothing, for others of it have no answer yet, or there is
+// none. Another host may have it if it may have one of it: its claims of the others are denied.
 func (d deliveries) answer(id compute.InstanceID, how wire.Ack, now time.Time) (wire.WorkRef, wire.Ack) {
 	x := d[id]
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// receiveWhole decides what becomes of a set that is offered whole: this host takes all of it that is not here yet, or
-// nothing. Each part is a task of its own from then on. All are in the journal with one write, before anything is done for
-// one; they are prepared as many at a time as there are slots, and none waits for another to be answered.
+// receiveWhole decides what becomes of a set that is offered whole: this host takes all of it that is not here yet,
+// or nothing. Each part is a task of its own from then on. All are in the journal with one write, before anything is
+// done for one; they are prepared as many at a time as there are slots, and none waits for another to be answered.
 func (l *loop) receiveWhole(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
 	missing, renew, why := l.notHere(b)
@@ -40,8 +40,8 @@ func (l *loop) receiveWhole(b compute.Build, ref wire.WorkRef, reserved compute.
 	l.keepLocked(ref, renew)
 }
 
-// notHere are the parts of a set that this host has nothing of, and those that it is building; why says that it cannot take
-// the rest now.
+// notHere are the parts of a set that this host has nothing of, and those that it is building; why says that it
+// cannot take the rest now.
 func (l *loop) notHere(b compute.Build) (missing []compute.Build, building []compute.InstanceID, why string) {
 	for _, part := range b.Parts {
 		t := l.tasks[part.Instance]
@@ -68,7 +68,8 @@ func (l *loop) keepLocked(ref wire.WorkRef, building []compute.InstanceID) {
 	l.refs.add(ref, building...)
 }
 
-// checkParts refuses a set that is not what it says that it is: a host that believed the sum would run more than it has.
+// checkParts refuses a set that is not what it says that it is: a host that believed the sum would run more than it
+// has.
 func checkParts(b compute.Build) error {
 	sum, seen := compute.Resources{}, map[compute.InstanceID]bool{}
 	for _, part := range b.Parts {

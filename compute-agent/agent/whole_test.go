@@ -50,8 +50,8 @@ func (c *cell) records(q compute.QueueName) (done int, deliveries []int16) {
 	return done, deliveries
 }
 
-// TestWholeIsTaken: a host takes all of a set that is offered whole, prepares as many of it at once as it has slots, beside
-// what else there is, claims each, and takes the record out of its queue once.
+// TestWholeIsTaken: a host takes all of a set that is offered whole, prepares as many of it at once as it has slots,
+// beside what else there is, claims each, and takes the record out of its queue once.
 func TestWholeIsTaken(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		most, now := 0, 0
@@ -172,8 +172,8 @@ func TestWholeComesAgain(t *testing.T) {
 	}, queue("small", small), queue("large", large))
 }
 
-// TestAnswersOfAWhole: the record of a set is answered once, when each of it has an answer, and its lock is renewed once for
-// all.
+// TestAnswersOfAWhole: the record of a set is answered once, when each of it has an answer, and its lock is renewed
+// once for all.
 func TestAnswersOfAWhole(t *testing.T) {
 	ref := wire.WorkRef{Offset: 7}
 	now := time.Unix(1000, 0)

@@ -55,7 +55,8 @@ const workersPerSlot = 4
 
 func newCalls(slots int, begin func(*call)) calls {
 	return calls{
-		running: map[compute.InstanceID]*call{}, builds: pool{most: slots}, workers: pool{most: workersPerSlot * slots}, begin: begin,
+		running: map[compute.InstanceID]*call{}, begin: begin,
+		builds: pool{most: slots}, workers: pool{most: workersPerSlot * slots},
 	}
 }
 

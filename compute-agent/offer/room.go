@@ -81,8 +81,8 @@ func (r Room) Allocate(needs compute.Resources, prefer compute.Place) (compute.P
 	return compute.Place{}, r, false
 }
 
-// AllocateAll finds a place for each of several machines beside each other, in the order given; false: they do not fit all. The
-// largest are placed first, since there are fewer places for them.
+// AllocateAll finds a place for each of several machines beside each other, in the order given; false: they do not
+// fit all. The largest are placed first, since there are fewer places for them.
 func (r Room) AllocateAll(needs []compute.Resources, prefer compute.Place) (places []compute.Place, fits bool) {
 	order := make([]int, len(needs))
 	for i := range order {
@@ -90,7 +90,8 @@ func (r Room) AllocateAll(needs []compute.Resources, prefer compute.Place) (plac
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(
-			cmp.Compare(needs[b][compute.MemoryMB], needs[a][compute.MemoryMB]), cmp.Compare(needs[b][compute.VCPU], needs[a][compute.VCPU]),
+			cmp.Compare(needs[b][compute.MemoryMB], needs[a][compute.MemoryMB]),
+			cmp.Compare(needs[b][compute.VCPU], needs[a][compute.VCPU]),
 		)
 	})
 	places = make([]compute.Place, len(needs))

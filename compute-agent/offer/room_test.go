@@ -303,8 +303,8 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 	}
 }
 
-// TestPlacesBesideEachOther: several machines have room together if each has a place beside the others; that what they need
-// together is free is not enough.
+// TestPlacesBesideEachOther: several machines have room together if each has a place beside the others; that what
+// they need together is free is not enough.
 func TestPlacesBesideEachOther(t *testing.T) {
 	half := compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024}
 	three := compute.Resources{compute.VCPU: 3, compute.MemoryMB: 1024}
@@ -319,7 +319,10 @@ func TestPlacesBesideEachOther(t *testing.T) {
 		{"the largest first, in their order", []compute.Resources{half, three, half}, "true [1] [0] [1]"},
 		{"a device each", []compute.Resources{carded, carded}, "true 01:00.0[0] 02:00.0[1]"},
 		{"more devices than there are", []compute.Resources{carded, carded, carded}, "false"},
-		{"one device, and a part of it", []compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half.Plus(compute.Resources{partClass: 1})}, "false"},
+		{
+			"both devices, and a part of one",
+			[]compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half.Plus(compute.Resources{partClass: 1})}, "false",
+		},
 	} {
 		places, fits := numaHost(Terms{OneNode: true}).Room().AllocateAll(c.needs, compute.Place{})
 		got := fmt.Sprint(fits)

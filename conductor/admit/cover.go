@@ -9,13 +9,13 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// mostWhole bounds the texts in one build of several instances: Kafka takes records of 1 MiB, and this leaves room for what
-// names have besides.
+// mostWhole bounds the texts in one build of several instances: Kafka takes records of 1 MiB, and this leaves room
+// for what names have besides.
 const mostWhole = 512 << 10
 
-// cover is the queue in which instances can be offered as one build, that is, of the open queues whose machine is as large
-// as all of them together, and goes to no host that one of them may not have, the smallest. Empty: there is none, or they
-// need not be on one host.
+// cover is the queue in which instances can be offered as one build, that is, of the open queues whose machine is as
+// large as all of them together, and goes to no host that one of them may not have, the smallest. Empty: there is
+// none, or they need not be on one host.
 func (v View) cover(insts []*compute.Instance) compute.QueueName {
 	if !v.ReadWhole || !v.together(insts) {
 		return ""
@@ -67,8 +67,8 @@ func textOf(b *compute.Boot) int {
 	return n
 }
 
-// covers says whether each host that has room for a machine of a queue may have all that is needed. One that is too large
-// for each host that the queue manager knows is of no use.
+// covers says whether each host that has room for a machine of a queue may have all that is needed. One that is too
+// large for each host that the queue manager knows is of no use.
 func (v View) covers(q, need compute.Queue) bool {
 	hosts := v.Advice[q.Name].Hosts
 	return q.State == compute.QueueOpen && need.Resources.FitsIn(q.Resources) &&
@@ -88,8 +88,8 @@ func closer(a, b, need compute.Queue) int {
 	)
 }
 
-// unneeded is how much of a queue's machine is not needed, as a share of what is, of all classes together. A class of which
-// nothing is needed counts as much as twice of another: it is mostly what is rare.
+// unneeded is how much of a queue's machine is not needed, as a share of what is, of all classes together. A class of
+// which nothing is needed counts as much as twice of another: it is mostly what is rare.
 func unneeded(q, need compute.Queue) (share float64) {
 	for _, class := range q.Resources.Classes() { // in order: sums of floats depend on it
 		if n := need.Resources[class]; n > 0 {

@@ -126,6 +126,14 @@ func (c *checked) verifyGroups(view View, now time.Time) {
 	}
 }
 
+// progressOf is what became of an entry's work.
+func progressOf(e *entry) progress {
+	if e.pub == nil {
+		return unpublished
+	}
+	return e.pub.state
+}
+
 func (c *checked) verifyGroup(st *step, g *group) {
 	c.t.Helper()
 	var there, out counts
@@ -137,7 +145,8 @@ func (c *checked) verifyGroup(st *step, g *group) {
 		}
 		spread.count(g.spreadMark(e), 1)
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
-		if waits && e.pub.state != unpublished && e.pub.state != heldByGroup && e.pub.state != awaitingQueue && e.pub.state != carried && e.kept() == nil {
+		there := !slices.Contains([]progress{unpublished, heldByGroup, awaitingQueue, carried}, progressOf(e))
+		if waits && there && e.kept() == nil {
 			out.add(g.slot(e), 1)
 			if g.rule != nil && g.rule.Skew > 0 {
 				spread.out.add(g.line(e), 1)

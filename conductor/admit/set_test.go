@@ -5,6 +5,7 @@ package admit
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,8 +62,8 @@ func (c *checked) verifySets() {
 	}
 }
 
-// verifyWholes finds a build of several that is not all of one set as it is now, or that its queue does not cover, and one of
-// a set that waits for a publication which there is not.
+// verifyWholes finds a build of several that is not all of one set as it is now, or that its queue does not cover,
+// and one of a set that waits for a publication which there is not.
 func (c *checked) verifyWholes(out Output, view View) {
 	c.t.Helper()
 	for _, effect := range out.Effects {
@@ -73,7 +74,8 @@ func (c *checked) verifyWholes(out Output, view View) {
 		sum := compute.Resources{}
 		for _, part := range p.Build.Parts {
 			e := c.instances[part.Instance]
-			if e == nil || e.inst.Whole() != p.Queue || e.inst.Attempt != part.Attempt || !e.inst.PublishAt.IsZero() || e.kept() != nil {
+			if e == nil || e.inst.Whole() != p.Queue || e.inst.Attempt != part.Attempt || !e.inst.PublishAt.IsZero() ||
+				e.kept() != nil {
 				c.t.Fatalf("%s attempt %d is offered whole in %s, and is %+v", part.Instance, part.Attempt, p.Queue, e)
 			}
 			sum = sum.Plus(part.Resources)
@@ -83,7 +85,7 @@ func (c *checked) verifyWholes(out Output, view View) {
 			c.t.Fatalf("%d parts are offered as set %s, attempt %d", len(p.Build.Parts), p.Build.Instance, p.Build.Attempt)
 		}
 		if !sum.Equal(p.Build.Resources) || !sum.FitsIn(view.Queues[p.Queue].Resources) || p.Build.Queue != p.Queue {
-			c.t.Fatalf("%v is offered as %v in %s, which is for %v", sum, p.Build.Resources, p.Queue, view.Queues[p.Queue].Resources)
+			c.t.Fatalf("%v is offered as %v in %s, for %v", sum, p.Build.Resources, p.Queue, view.Queues[p.Queue].Resources)
 		}
 	}
 	for _, x := range c.sets {
@@ -95,10 +97,8 @@ func (c *checked) verifyWholes(out Output, view View) {
 			for other := range x.members {
 				due = due && other.inst.PublishAt.IsZero()
 			}
-			switch lead := c.instances[x.id]; {
-			case !due:
-			case lead.pub.state == pending || lead.pub.state == known || lead.pub.state == unknown || lead.pub.state == passed:
-			default:
+			lead := c.instances[x.id]
+			if due && !slices.Contains([]progress{pending, known, unknown, passed}, lead.pub.state) {
 				c.t.Fatalf("%s is carried by %s, which is in state %d", e.inst.ID, lead.inst.ID, lead.pub.state)
 			}
 		}

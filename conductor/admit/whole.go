@@ -8,15 +8,17 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A set of which all have to be on one host is *offered whole*, if there is a queue that covers the sum of its parts: one
-// build in that queue, which one host takes for all of them (decision 0066). The record of each part says in which queue, so
-// that queue managers ring hosts for that, and a new owner goes on with it. The part that leads, the first boot of the set,
-// stands for the publication: where it landed, whether it was lost. The others are *carried*: nothing is published for them.
+// A set of which all have to be on one host is *offered whole*, if there is a queue that covers the sum of its parts:
+// one build in that queue, which one host takes for all of them (decision 0066). The record of each part says in
+// which queue, so that queue managers ring hosts for that, and a new owner goes on with it. The part that leads, the
+// first boot of the set, stands for the publication: where it landed, whether it was lost. The others are *carried*:
+// nothing is published for them.
 //
 //	parts ◀──no host has taken it for a time──▶ whole ──a part is claimed──▶ the rest is offered to that host alone
 //
-// What host takes it decides nothing: each part is claimed by itself, and all are granted in one step, as of any set. So a
-// host that has taken only some, or has lost some, leaves a set whose rest is offered as that of any affinity group.
+// What host takes it decides nothing: each part is claimed by itself, and all are granted in one step, as of any set.
+// So a host that has taken only some, or has lost some, leaves a set whose rest is offered as that of any affinity
+// group.
 
 // queueOf is where the work of an entry is published.
 func queueOf(e *entry) compute.QueueName {
@@ -26,10 +28,11 @@ func queueOf(e *entry) compute.QueueName {
 	return e.inst.Queue
 }
 
-// carried says whether a loaded instance is published by another of its set.
+// isCarried says whether an instance is published by another of its set.
 func isCarried(inst *compute.Instance) bool { return inst.Whole() != "" && !inst.Leads() }
 
-// postponeWhole leaves the offer of one of a set that is offered whole to the end of the step: of all of it there is one.
+// postponeWhole leaves the offer of one of a set that is offered whole to the end of the step: of all of it there is
+// one.
 func (s *step) postponeWhole(e *entry) bool {
 	if e.inst.Whole() == "" || !e.inst.PublishAt.IsZero() || e.kept() != nil {
 		return false
@@ -66,7 +69,7 @@ func (s *step) offerWhole(x *set) {
 	case !g.keepsOnOneHost() || !s.view.listed(q) || g.elsewhere(x):
 		s.decideWhole(x, "")
 	case x.claimed > 0:
-		s.offerRest(x)
+		s.eachUnoffered(x, s.offer) // to the host that has the others
 	case !s.allDue(x):
 		s.eachUnoffered(x, func(e *entry) { e.pub.state = carried }) // the last of them to be due offers all
 	case lead.pub.state == pending || lead.pub.state == known:
@@ -114,9 +117,6 @@ func (x *set) wholeIn() compute.QueueName {
 	return ""
 }
 
-// offerRest offers what of a set is not offered to the host that has the others.
-func (s *step) offerRest(x *set) { s.eachUnoffered(x, s.offer) }
-
 // publishWhole publishes one build for all of a set, once its group lets it go.
 func (s *step) publishWhole(x *set, q compute.QueueName) {
 	for e := range x.members {
@@ -163,8 +163,8 @@ func wholeBuild(x *set, q compute.QueueName, now time.Time) (whole compute.Build
 	return whole
 }
 
-// firstKept takes note that a host has the first claim of a set: what was offered with it is on that host, and is offered
-// there again if its claim does not come.
+// firstKept takes note that a host has the first claim of a set: what was offered with it is on that host, and is
+// offered there again if its claim does not come.
 func (s *step) firstKept(x *set) {
 	for _, e := range sorted(x.members) {
 		if e.pub != nil && e.pub.state == carried && e.inst.PublishAt.IsZero() {
@@ -200,8 +200,9 @@ func offerIn(inst *compute.Instance, q compute.QueueName) {
 	}
 }
 
-// unclaimedWhole bounds how many tries go by without a claim before a set that is offered whole is offered in parts for one:
-// soon, where no host is said to have such room when it is empty. A set may find room in parts that no queue covers.
+// unclaimedWhole bounds how many tries go by without a claim before a set that is offered whole is offered in parts
+// for one: soon, where no host is said to have such room when it is empty. A set may find room in parts that no queue
+// covers.
 const unclaimedWhole = 5
 
 // offerOtherwise is where a set is offered after a try in which nobody has claimed any of it.

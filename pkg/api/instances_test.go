@@ -461,7 +461,10 @@ func TestViewsMatchADumbOne(t *testing.T) {
 				} else if i.State != compute.StateQueued {
 					i.Host = host
 				} else if rapid.Bool().Draw(rt, "of a set that is offered whole") {
-					i.Boot.InSet(compute.Set{ID: rapid.SampledFrom(ids).Draw(rt, "set"), Size: 2, Whole: rapid.SampledFrom(queues).Draw(rt, "whole in")})
+					i.Boot.InSet(compute.Set{
+						ID: rapid.SampledFrom(ids).Draw(rt, "set"), Size: 2,
+						Whole: rapid.SampledFrom(queues).Draw(rt, "whole in"),
+					})
 				}
 				v.apply([]change{{key: at, instance: i}})
 				place := unixNano(i.QueuedAt)
@@ -498,7 +501,8 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 					waiting++
 				}
 			}
-			if i := k.instance; i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && cmp.Or(i.Whole(), i.Queue) == q {
+			i := k.instance
+			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && cmp.Or(i.Whole(), i.Queue) == q {
 				if i.Whole() == "" || i.ID == i.Boot.Set().ID { // one record is of all of the set
 					line = append(line, i)
 				}

@@ -80,8 +80,9 @@ func TestSetsStartWhole(t *testing.T) {
 	})
 }
 
-// TestSetsOnOneHostEach: 31 sets, each of three machines that have to be on one host, come between machines of projects that
-// ask for one at a time. All run, each set on one host, and none had to give anything back: it was offered whole.
+// TestSetsOnOneHostEach: 31 sets, each of three machines that have to be on one host, come between machines of
+// projects that ask for one at a time. All run, each set on one host, and none had to give anything back: it was
+// offered whole.
 func TestSetsOnOneHostEach(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		const sets = 31
@@ -103,7 +104,7 @@ func TestSetsOnOneHostEach(t *testing.T) {
 		for i, set := range all {
 			for _, id := range set {
 				if inst, first := r.seen.get(id), r.seen.get(set[0]); inst.Host != first.Host || inst.Attempt != 1 {
-					t.Errorf("set %d: %s is on %s by attempt %d, and the first on %s", i+1, id, inst.Host, inst.Attempt, first.Host)
+					t.Errorf("set %d: %s is on %s by attempt %d, the first on %s", i+1, id, inst.Host, inst.Attempt, first.Host)
 				}
 			}
 		}

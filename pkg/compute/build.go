@@ -30,8 +30,9 @@ type Build struct {
 	Group     *BuildGroup // nil: it is a member of none
 	// Hold is how long a claim may have to wait for its answer, which comes when all of its set were claimed; 0: it is of no set.
 	Hold time.Duration
-	// Parts are the builds of a set that is offered whole: one host takes all of them or none. What is above is then of all
-	// together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one machine.
+	// Parts are the builds of a set that is offered whole: one host takes all of them or none. What is above is then
+	// of all together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one
+	// machine.
 	Parts []Build
 }
 

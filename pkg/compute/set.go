@@ -23,8 +23,8 @@ type Set struct {
 // Leads says whether this instance's record is the one that stands for its set where that is offered whole.
 func (i *Instance) Leads() bool { return i.Boot.Set().ID == i.ID }
 
-// Whole is the queue in which the set that an instance waits for is offered whole; empty: its parts are offered, each by
-// itself.
+// Whole is the queue in which the set that an instance waits for is offered whole; empty: its parts are offered, each
+// by itself.
 func (i *Instance) Whole() QueueName {
 	if !i.Waits() {
 		return ""

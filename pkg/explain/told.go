@@ -185,7 +185,7 @@ func (f Facts) waiting() (out Told) {
 	if a.Now() == 0 {
 		out.Asker, out.Operators = f.asker(), append(out.Operators, a.operators()...)
 		if !f.Whole.IsZero() {
-			out.Asker = append(out.Asker, "boot the set without its group if it may run on several hosts, or a smaller one")
+			out.Asker = append(out.Asker, "boot the set without its group if it may be on several hosts, or a smaller one")
 		}
 	}
 	return out

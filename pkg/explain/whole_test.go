@@ -9,10 +9,11 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestAWholeSetIsTold: of a set that is offered whole it is said in which queue, and what one host must have free for it; what
-// can be done is said where no host has that.
+// TestAWholeSetIsTold: of a set that is offered whole it is said in which queue, and what one host must have free for
+// it; what can be done is said where no host has that.
 func TestAWholeSetIsTold(t *testing.T) {
-	const whole = "offered whole in queue m1.xl: one host takes all of them, for which it must have MEMORY_MB=8192 VCPU=8 free at once"
+	const whole = "offered whole in queue m1.xl: one host takes all of them, " +
+		"for which it must have MEMORY_MB=8192 VCPU=8 free at once"
 	const asks = "you: boot the set without its group"
 	i := queued()
 	i.Boot.InSet(compute.Set{ID: i.ID, Size: 3, Whole: "m1.xl"})

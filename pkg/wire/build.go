@@ -101,7 +101,7 @@ func partsFrom(r *reader, list []*pb.Build) (parts []compute.Build) {
 	}
 	for _, m := range list {
 		if len(m.GetParts()) > 0 {
-			r.refuse(compute.Invalid("parts", fmt.Sprintf("%d parts of a part", len(m.GetParts())), "give parts without parts"))
+			r.refuse(compute.Invalid("parts", fmt.Sprintf("%d in a part", len(m.GetParts())), "give parts without parts"))
 			return nil
 		}
 		parts = append(parts, buildFrom(r, m))

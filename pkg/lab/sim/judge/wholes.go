@@ -22,8 +22,8 @@ func (r *Recording) addBuild(to *[]Published, b compute.Build) {
 	}
 }
 
-// lineOf is the queue in which the work of an instance waits; own says that its record is there, and not that of another of
-// its set.
+// lineOf is the queue in which the work of an instance waits; own says that its record is there, and not that of
+// another of its set.
 func lineOf(i compute.Instance) (q compute.QueueName, own bool) {
 	if whole := i.Whole(); whole != "" {
 		return whole, i.Leads()
@@ -31,8 +31,8 @@ func lineOf(i compute.Instance) (q compute.QueueName, own bool) {
 	return i.Queue, true
 }
 
-// checkWholes: what is offered as one is all of one set as it was asked for, no more than the machine of the queue in which it
-// lies, and runs on one host.
+// checkWholes: what is offered as one is all of one set as it was asked for, no more than the machine of the queue in
+// which it lies, and runs on one host.
 func checkWholes(r *Recording) (wrong []Violation) {
 	if len(r.Wholes) == 0 {
 		return nil
@@ -48,10 +48,24 @@ func checkWholes(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("whole", b.Instance, b.Seen, "%d of the %d of %s are offered as one in %s",
 				len(b.Parts), len(sets[set]), set, b.Queue)...)
 		case !sum.Equal(b.Resources):
-			wrong = append(wrong, broken("whole", b.Instance, b.Seen, "%s needs %s, and is offered in %s as %s", set, sum, b.Queue, b.Resources)...)
+			wrong = append(wrong, broken("whole", b.Instance, b.Seen, "%s needs %s, and is offered in %s as %s",
+				set, sum, b.Queue, b.Resources)...)
+		case !r.covers(b):
+			wrong = append(wrong, broken("whole", b.Instance, b.Seen, "%s needs %s, which a machine of %s has not", set, sum, b.Queue)...)
 		}
 	}
 	return append(wrong, r.runApart(sets)...)
+}
+
+// covers says whether a machine of the queue in which a set lies is as large as the set, as far as that is known: flavors
+// may come later, or become others.
+func (r *Recording) covers(b Published) bool {
+	for _, q := range r.Schedule.World.Permutations() {
+		if q.Name == b.Queue && !r.Schedule.Resizes(q.Flavor) {
+			return b.Resources.FitsIn(q.Resources)
+		}
+	}
+	return true
 }
 
 // runApart finds sets that were offered whole and run on several hosts at a time.
@@ -72,7 +86,8 @@ func (r *Recording) runApart(sets map[string][]Ask) (wrong []Violation) {
 	for _, a := range runs {
 		for _, b := range runs {
 			if name[a.instance] != "" && name[a.instance] == name[b.instance] && a.host != b.host && b.at(a.from) {
-				wrong = append(wrong, broken("whole", a.instance, a.from, "%s runs on %s and on %s", name[a.instance], a.host, b.host)...)
+				wrong = append(wrong, broken("whole", a.instance, a.from, "%s runs on %s and on %s",
+					name[a.instance], a.host, b.host)...)
 			}
 		}
 	}
@@ -94,8 +109,8 @@ func (r *Recording) countWholes() (offered, granted int) {
 	return len(seen), granted
 }
 
-// packed says whether an instance leads a set that is offered whole in a group that has no other members: a host with room
-// takes it. Of one of which a part has failed, it is left to other hosts first.
+// packed says whether an instance leads a set that is offered whole in a group that has no other members: a host with
+// room takes it. Of one of which a part has failed, it is left to other hosts first.
 func (r *Recording) packed(i compute.Instance) bool {
 	if i.Whole() == "" || !i.Leads() || !strings.HasPrefix(string(i.Boot.Group()), schedule.Packed) {
 		return false
@@ -108,7 +123,8 @@ func (r *Recording) packed(i compute.Instance) bool {
 	return true
 }
 
-// WaitsWhole is what waits of an instance that leads a set which is offered whole, where nothing but room decides about it.
+// WaitsWhole is what waits of an instance that leads a set which is offered whole, where nothing but room decides
+// about it.
 func (r *Recording) WaitsWhole(i compute.Instance) (whole compute.Instance, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,11 +134,13 @@ func (r *Recording) WaitsWhole(i compute.Instance) (whole compute.Instance, is b
 	return r.asWhole(i)
 }
 
-// asWhole is an instance that leads a set which is offered whole as what waits: a machine of the queue that covers the set.
+// asWhole is an instance that leads a set which is offered whole as what waits: a machine of the queue that covers
+// the set.
 func (r *Recording) asWhole(i compute.Instance) (whole compute.Instance, known bool) {
 	for _, q := range r.Schedule.World.Permutations() {
 		if q.Name == i.Whole() {
-			i.Queue, i.Resources, i.Required, i.Forbidden, i.Boot.Flavor = q.Name, q.Resources, q.Required, q.Forbidden, q.Flavor
+			i.Queue, i.Boot.Flavor = q.Name, q.Flavor
+			i.Resources, i.Required, i.Forbidden = q.Resources, q.Required, q.Forbidden
 			return i, true
 		}
 	}

@@ -93,7 +93,9 @@ func (s Schedule) Has(sort string) bool {
 	case "groups":
 		return len(s.World.Groups) > 0
 	case "wholes":
-		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return strings.HasPrefix(string(g.Name), Packed) })
+		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool {
+			return strings.HasPrefix(string(g.Name), Packed)
+		})
 	case "spread":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}
