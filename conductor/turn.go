@@ -107,6 +107,7 @@ func (t *turn) stepAll(in admit.Input) {
 func (t *turn) applyUpdates() {
 	n := t.inbox.takeAll(t.cfg.Now())
 	t.apply(n)
+	t.view.ReadWhole = min(t.writes, t.inbox.allRead()) >= wire.SchemaWhole
 	if n.hostsRead && !t.hostsRead {
 		t.hostsRead = true
 		t.stepAll(admit.HostsRead{})

@@ -59,9 +59,10 @@ type view struct {
 // need is an instance that a queue must still serve.
 type need struct {
 	queue   compute.QueueName
-	waiting bool      // its work is in the queue, or will be
-	due     time.Time // when it is published
-	avoid   string    // the hosts where it is never to be built, each once, with spaces between
+	own     compute.QueueName // must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
+	waiting bool              // its work is in the queue, or will be
+	due     time.Time         // when it is published
+	avoid   string            // the hosts where it is never to be built, each once, with spaces between
 }
 
 // load is the need for one queue.
@@ -323,7 +324,13 @@ func needOf(i compute.Instance) need {
 			due = i.PublishAt
 		}
 		waiting := i.Boot.Host == "" // pinned work is in no queue
-		return need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
+		is := need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
+		if whole := i.Whole(); whole != "" {
+			if is.waiting = i.Leads(); is.waiting { // one record is of all of its set
+				is.queue, is.own = whole, i.Queue
+			}
+		}
+		return is
 	case compute.StateStarting:
 		return need{queue: i.Queue}
 	}
@@ -370,13 +377,11 @@ func (v *view) avoided(l *load) (hosts []compute.HostID) {
 }
 
 func (v *view) add(key string, is need) (began bool) {
-	l := v.loads[is.queue]
-	if l == nil {
-		l = &load{waiting: sorted.New(firstDue)}
-		v.loads[is.queue] = l
+	l := v.keep(is.queue)
+	if is.own != "" {
+		v.keep(is.own)
 	}
 	v.need[key] = is
-	l.work++
 	if is.waiting {
 		l.waiting.Add(waiter{is.due, key})
 		l.avoids(is, 1)
@@ -395,12 +400,33 @@ func (v *view) drop(key string, was need) (out queueChange) {
 		l.avoids(was, -1)
 	}
 	out.told = was.waiting && l.waiting.Len() == 0
-	if l.work--; l.work == 0 {
-		delete(v.loads, was.queue)
-		q, listed := v.listed[was.queue]
-		out.freed = !listed || q.State == compute.QueueClosed
+	out.freed = v.letGo(was.queue)
+	if was.own != "" {
+		out.freed = v.letGo(was.own) || out.freed
 	}
 	return out
+}
+
+// keep counts one more that needs a queue.
+func (v *view) keep(q compute.QueueName) *load {
+	l := v.loads[q]
+	if l == nil {
+		l = &load{waiting: sorted.New(firstDue)}
+		v.loads[q] = l
+	}
+	l.work++
+	return l
+}
+
+// letGo counts one less; it says whether it was the last of a queue that does not stay.
+func (v *view) letGo(q compute.QueueName) bool {
+	l := v.loads[q]
+	if l.work--; l.work > 0 {
+		return false
+	}
+	delete(v.loads, q)
+	is, listed := v.listed[q]
+	return !listed || is.State == compute.QueueClosed
 }
 
 // progress is what agents shall know of a queue's work.

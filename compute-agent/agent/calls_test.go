@@ -14,7 +14,7 @@ func TestCallsWaitForAWorker(t *testing.T) {
 	c := newCalls(1, nil)
 	for i := range workersPerSlot + 2 {
 		x := &call{id: id(i), stage: task.Ending}
-		if !x.needsWorker() || (&call{stage: task.Launching}).needsWorker() {
+		if c.pool(x) != &c.workers || c.pool(&call{stage: task.Launching}) != nil {
 			t.Fatal("it is not destroys that need a worker, and launches that do not")
 		}
 		c.waiting = append(c.waiting, x)

@@ -60,12 +60,9 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 
 // answer acknowledges a queue's record, once it has an answer that stays.
 func (l *loop) answer(id compute.InstanceID, how wire.Ack) {
-	ref, ok := l.refs[id]
-	if !ok {
+	ref, how := l.refs.answer(id, how, time.Now())
+	if how == 0 {
 		return
-	}
-	if how != wire.AckRenew {
-		delete(l.refs, id)
 	}
 	if how == wire.AckRelease {
 		l.a.counts.released.Add(1)

@@ -37,7 +37,7 @@ type loop struct {
 	workers sync.WaitGroup
 
 	tasks  tasks
-	refs   map[compute.InstanceID]wire.WorkRef // the queue's records that are not answered yet
+	refs   deliveries
 	builds map[compute.InstanceID]compute.Build
 	given  given
 	host   journal.Host
@@ -75,7 +75,7 @@ type pending struct {
 func newLoop(a *Agent) *loop {
 	l := &loop{
 		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
-		tasks: tasks{}, refs: map[compute.InstanceID]wire.WorkRef{},
+		tasks: tasks{}, refs: deliveries{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given), host: a.begin.Host,
 		starts:    newStarts(guardOf(a.begin.Host), a.opts.Timing.Quarantine, a.opts.Log),
 		unwritten: newUnwritten(&a.opts, a.begin.Position),
@@ -247,7 +247,7 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 // forget drops a task that is over: nothing of it is left and all is told.
 func (l *loop) forget(id compute.InstanceID) {
 	delete(l.tasks, id)
-	delete(l.refs, id)
+	l.answer(id, wire.AckRelease) // it has its answer by now
 	delete(l.builds, id)
 	l.unwritten.forget(id)
 	l.free, l.beacon.freed = nil, true

@@ -28,7 +28,7 @@ func (l *loop) startPinned(now time.Time) {
 		if !fits || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
-		l.beginTask(b, nil, place)
+		l.beginTask(b, true, place)
 		return true
 	})
 }

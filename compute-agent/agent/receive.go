@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/hex"
 	"io"
 	"time"
@@ -58,7 +59,10 @@ func checkBuild(b compute.Build) error {
 	if b.Attempt == 0 {
 		return compute.Invalid("attempt", "0", "attempts count from 1")
 	}
-	return b.Resources.Check()
+	if err := b.Resources.Check(); err != nil {
+		return err
+	}
+	return checkParts(b)
 }
 
 // checkPlace refuses work that is not its queue's. A host would give it back
@@ -79,12 +83,29 @@ func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
 // receive decides what becomes of a record that came from a queue, by a fetch that
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
-	now := time.Now()
+	if len(b.Parts) > 0 {
+		l.receiveWhole(b, ref, reserved)
+		return
+	}
 	place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, reserved)
+	if l.taken(b, ref, fits, time.Now()) {
+		l.beginTask(b, false, place)
+		l.refs.add(ref, b.Instance)
+	}
+}
+
+// taken says whether the host takes work. If not, its record is answered.
+func (l *loop) taken(b compute.Build, ref wire.WorkRef, fits bool, now time.Time) bool {
 	a := arrival{
-		build: b, delivery: ref.Delivery, host: l.o.Host, traits: l.view.traits, here: l.tasks[b.Instance],
-		offers: l.offers(now), mistrusts: l.starts.mistrusts(b.Image, now), late: l.late(b), fits: fits,
-		slots: l.tasks.free(l.o.Slots), closed: l.closed(b, now),
+		build: b, delivery: ref.Delivery, host: l.o.Host, traits: l.view.traits, offers: l.offers(now), late: l.late(b),
+		fits: fits, slots: l.tasks.free(l.o.Slots),
+	}
+	if len(b.Parts) == 0 {
+		a.here = l.tasks[b.Instance]
+	}
+	for _, one := range b.Each() {
+		a.mistrusts = a.mistrusts || l.starts.mistrusts(one.Image, now)
+		a.closed = cmp.Or(a.closed, l.closed(one, now))
 	}
 	if g := b.Group; g != nil {
 		a.members, a.adopted = l.tasks.members(b.Project, g.Name)
@@ -101,10 +122,11 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 		l.debug("work is left to others", b, why)
 		l.release(ref, a.never(l.fetches.Outgrown(b)), now)
 	case wire.AckRenew:
-		l.refs[b.Instance] = ref // another delivery of what is being built here
+		l.refs.add(ref, b.Instance) // another delivery of what is being built here
 	default:
-		l.beginTask(b, &ref, place)
+		return true
 	}
+	return false
 }
 
 // late says whether work is void: its conductor ends it, or has.
@@ -114,18 +136,15 @@ func (l *loop) late(b compute.Build) bool {
 
 // beginTask begins a task at a place that is free. It is in the journal before anything
 // is done for it.
-func (l *loop) beginTask(b compute.Build, ref *wire.WorkRef, place compute.Place) {
+func (l *loop) beginTask(b compute.Build, pinned bool, place compute.Place) {
 	var id [16]byte
 	if _, err := io.ReadFull(l.o.Random, id[:]); err != nil {
 		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
 		return
 	}
-	t := task.New(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
+	t := task.New(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, pinned)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
 	l.free = nil
-	if ref != nil {
-		l.refs[b.Instance] = *ref
-	}
 	l.a.counts.taken.Add(1)
 	l.traceTaken(&t, b)
 	l.step(b.Instance, task.Taken{})

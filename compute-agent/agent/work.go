@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,30 +27,42 @@ type call struct {
 	cancel context.CancelFunc // nil until it begins
 }
 
-// needsWorker says whether a call needs a worker slot. Preparations have the build slots for that,
-// which were free when the work was taken; a launch is short, and would wait for guests that are slow
-// to stop.
-func (c *call) needsWorker() bool { return c.stage > task.Launching }
+// pool are the calls of which only so many are made at once.
+type pool struct{ busy, most int }
 
-// calls are what the hypervisor is doing, and what it will do when a worker slot is free.
+// calls are what the hypervisor is doing, and what it will do when a slot for it is free.
 type calls struct {
 	running map[compute.InstanceID]*call
-	waiting []*call // for a worker, the first one first
-	busy    int     // workers
-	workers int
+	waiting []*call     // for a slot, the first one first
+	builds  pool        // a slot was free when the work was taken, but for all but one of a set that was offered whole
+	workers pool        // end or change machines
 	begin   func(*call) // makes a call
+}
+
+// pool is in which a call is; nil: in none. A launch is short, and would wait for guests that are slow to stop.
+func (c *calls) pool(x *call) *pool {
+	switch {
+	case x.stage == task.Preparing:
+		return &c.builds
+	case x.stage > task.Launching:
+		return &c.workers
+	}
+	return nil
 }
 
 // workersPerSlot is how many worker slots there are for each build slot.
 const workersPerSlot = 4
 
 func newCalls(slots int, begin func(*call)) calls {
-	return calls{running: map[compute.InstanceID]*call{}, workers: workersPerSlot * slots, begin: begin}
+	return calls{
+		running: map[compute.InstanceID]*call{}, begin: begin,
+		builds: pool{most: slots}, workers: pool{most: workersPerSlot * slots},
+	}
 }
 
-// start begins a call, or has it wait for a worker.
+// start begins a call, or has it wait for a slot.
 func (c *calls) start(x *call) {
-	if !x.needsWorker() {
+	if c.pool(x) == nil {
 		c.begin(x)
 		return
 	}
@@ -57,21 +70,22 @@ func (c *calls) start(x *call) {
 	c.startWaiting()
 }
 
-// startWaiting begins the calls that there are workers for.
+// startWaiting begins the calls that there are slots for.
 func (c *calls) startWaiting() {
 	for x := c.next(); x != nil; x = c.next() {
 		c.begin(x)
 	}
 }
 
-// next has a worker take the next call that waits for one; nil: none waits, or all workers are busy.
+// next takes the next call for which there is a slot; nil: none waits for one that is free.
 func (c *calls) next() *call {
-	if len(c.waiting) == 0 || c.busy == c.workers {
+	i := slices.IndexFunc(c.waiting, func(x *call) bool { return c.pool(x).busy < c.pool(x).most })
+	if i < 0 {
 		return nil
 	}
-	x := c.waiting[0]
-	c.waiting = c.waiting[1:]
-	c.busy++
+	x := c.waiting[i]
+	c.waiting = slices.Delete(c.waiting, i, i+1)
+	c.pool(x).busy++
 	return x
 }
 
@@ -80,8 +94,8 @@ func (c *calls) ended(x *call) {
 	if c.running[x.id] == x {
 		delete(c.running, x.id)
 	}
-	if x.needsWorker() {
-		c.busy--
+	if p := c.pool(x); p != nil {
+		p.busy--
 	}
 }
 

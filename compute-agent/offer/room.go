@@ -2,7 +2,12 @@
 
 package offer
 
-import "github.com/berth-project/berth/pkg/compute"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
 
 // Room is what is left of a host: of each class, which devices, and on which NUMA
 // node. Methods never change the receiver.
@@ -74,6 +79,28 @@ func (r Room) Allocate(needs compute.Resources, prefer compute.Place) (compute.P
 		}
 	}
 	return compute.Place{}, r, false
+}
+
+// AllocateAll finds a place for each of several machines beside each other, in the order given; false: they do not
+// fit all. The largest are placed first, since there are fewer places for them.
+func (r Room) AllocateAll(needs []compute.Resources, prefer compute.Place) (places []compute.Place, fits bool) {
+	order := make([]int, len(needs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(
+			cmp.Compare(needs[b][compute.MemoryMB], needs[a][compute.MemoryMB]),
+			cmp.Compare(needs[b][compute.VCPU], needs[a][compute.VCPU]),
+		)
+	})
+	places = make([]compute.Place, len(needs))
+	for _, i := range order {
+		if places[i], r, fits = r.Allocate(needs[i], prefer); !fits {
+			return nil, false
+		}
+	}
+	return places, true
 }
 
 // Hold takes away what a machine has, wherever that is and whether or not it fits.

@@ -303,6 +303,42 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 	}
 }
 
+// TestPlacesBesideEachOther: several machines have room together if each has a place beside the others; that what
+// they need together is free is not enough.
+func TestPlacesBesideEachOther(t *testing.T) {
+	half := compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024}
+	three := compute.Resources{compute.VCPU: 3, compute.MemoryMB: 1024}
+	carded := half.Plus(compute.Resources{wholeClass: 1})
+	for _, c := range []struct {
+		when  string
+		needs []compute.Resources
+		want  string
+	}{
+		{"two on a node", []compute.Resources{half, half, half, half}, "true [0] [0] [1] [1]"},
+		{"no node has two of them", []compute.Resources{three, three, half}, "false"},
+		{"the largest first, in their order", []compute.Resources{half, three, half}, "true [1] [0] [1]"},
+		{"a device each", []compute.Resources{carded, carded}, "true 01:00.0[0] 02:00.0[1]"},
+		{"more devices than there are", []compute.Resources{carded, carded, carded}, "false"},
+		{
+			"both devices, and a part of one",
+			[]compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half.Plus(compute.Resources{partClass: 1})}, "false",
+		},
+	} {
+		places, fits := numaHost(Terms{OneNode: true}).Room().AllocateAll(c.needs, compute.Place{})
+		got := fmt.Sprint(fits)
+		for _, p := range places {
+			got += " "
+			for _, d := range p.Devices {
+				got += strings.TrimPrefix(string(d), "0000:")
+			}
+			got += fmt.Sprint(p.Nodes)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.when, got, c.want)
+		}
+	}
+}
+
 // What one machine may have is less than what there is where it is promised more
 // than once, and where machines stay on a node.
 func TestLargest(t *testing.T) {

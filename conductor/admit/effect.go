@@ -81,6 +81,16 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 
 // buildEffect is the work: in its queue, or to the one host the request names.
 func buildEffect(inst *compute.Instance, now time.Time) Effect {
+	build := buildOf(inst, now)
+	if !pinned(inst) {
+		build.Failed = failedHosts(inst)
+		return Publish{Queue: inst.Queue, Build: build}
+	}
+	return tellBuild(inst.Boot.Host, inst, build)
+}
+
+// buildOf is the work for whatever host takes it.
+func buildOf(inst *compute.Instance, now time.Time) compute.Build {
 	build := compute.Build{
 		Instance: inst.ID, Project: inst.Project, Name: inst.Boot.Name, Attempt: inst.Attempt, Queue: inst.Queue,
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden, Sealed: inst.Boot.Sealed,
@@ -93,11 +103,7 @@ func buildEffect(inst *compute.Instance, now time.Time) Effect {
 			build.Deadline = earliest(inst.Deadline, now.Add(compute.SetTry))
 		}
 	}
-	if !pinned(inst) {
-		build.Failed = failedHosts(inst)
-		return Publish{Queue: inst.Queue, Build: build}
-	}
-	return tellBuild(inst.Boot.Host, inst, build)
+	return build
 }
 
 // tellBuild is the work as an offer to one host.

@@ -219,6 +219,9 @@ func (g *group) slot(e *entry) string {
 	if d := g.domain(e); d != "" {
 		return d
 	}
+	if q := inst.Whole(); q != "" {
+		return "/" + string(q)
+	}
 	var avoid []string
 	for _, h := range inst.Boot.Avoid {
 		avoid = append(avoid, string(h))
@@ -351,7 +354,7 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 func (s *step) recountGroup(g *group) {
 	waiting := s.denyKeptOf(g)
 	for _, e := range sorted(g.members) {
-		if e.in.outAs != "" || e.in.heldAs != "" {
+		if e.in.outAs != "" || e.in.heldAs != "" || e.pub != nil && e.pub.state == carried {
 			waiting = append(waiting, e)
 		}
 		s.unhold(e)

@@ -21,7 +21,7 @@ func (s *step) offerElsewhere(g *group) {
 		return
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(g.members), longestFirst) {
-		if e.in.outAs != "" && !pinned(e.inst) && !e.in.gaveUp {
+		if e.in.outAs != "" && !pinned(e.inst) && !e.in.gaveUp && !s.inHand(e) {
 			s.emitEffects(e)
 		}
 	}

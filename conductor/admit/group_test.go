@@ -126,6 +126,14 @@ func (c *checked) verifyGroups(view View, now time.Time) {
 	}
 }
 
+// progressOf is what became of an entry's work.
+func progressOf(e *entry) progress {
+	if e.pub == nil {
+		return unpublished
+	}
+	return e.pub.state
+}
+
 func (c *checked) verifyGroup(st *step, g *group) {
 	c.t.Helper()
 	var there, out counts
@@ -137,8 +145,8 @@ func (c *checked) verifyGroup(st *step, g *group) {
 		}
 		spread.count(g.spreadMark(e), 1)
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
-		within := []progress{unpublished, heldByGroup, heldByShare, awaitingQueue} // the conductor
-		if waits && !slices.Contains(within, e.pub.state) && e.kept() == nil {
+		within := []progress{unpublished, heldByGroup, heldByShare, awaitingQueue, carried} // the conductor
+		if waits && !slices.Contains(within, progressOf(e)) && e.kept() == nil {
 			out.add(g.slot(e), 1)
 			if g.rule != nil && g.rule.Skew > 0 {
 				spread.out.add(g.line(e), 1)

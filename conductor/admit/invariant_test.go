@@ -78,6 +78,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 	c.verifyIndexes()
 	c.verifyGroups(view, now)
 	c.verifySets()
+	c.verifyWholes(out, view)
 	if !out.Due.Equal(c.NextDue()) {
 		c.t.Fatalf("due %v, but the next timer is due %v", out.Due, c.NextDue())
 	}

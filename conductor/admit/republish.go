@@ -50,6 +50,7 @@ const (
 	passed                        // the queue is finished with that offset: lost, unless a claim comes
 	unknown                       // perhaps published, at an offset that is not known
 	claimed                       // a host has claimed it, and waits for the rest of its set
+	carried                       // published with the one that leads its set, which is offered whole
 )
 
 // queue is what waits in one queue, as far as this partition knows. There is one for each
@@ -79,7 +80,7 @@ func (s *State) queue(name compute.QueueName) *queue {
 func (s *State) awaitQueue(e *entry) {
 	s.unpublish(e)
 	e.pub.state = awaitingQueue
-	s.queue(e.inst.Queue).awaiting[e] = true
+	s.queue(queueOf(e)).awaiting[e] = true
 }
 
 // releaseListed publishes what awaited queues that are listed now, in the order it was
@@ -114,7 +115,7 @@ func (s *step) recheckTopic(q *queue) {
 }
 
 // sameTopic says whether an attempt was published to the topic its queue has now.
-func (s *step) sameTopic(e *entry) bool { return e.pub.topic == s.view.Queues[e.inst.Queue].TopicID }
+func (s *step) sameTopic(e *entry) bool { return e.pub.topic == s.view.Queues[queueOf(e)].TopicID }
 
 // unpublish forgets where an attempt waits; how often it was published stays.
 func (s *State) unpublish(e *entry) {
@@ -127,9 +128,9 @@ func (s *State) unpublish(e *entry) {
 	case heldByGroup:
 		s.unhold(e)
 	case awaitingQueue:
-		delete(s.queue(e.inst.Queue).awaiting, e)
+		delete(s.queue(queueOf(e)).awaiting, e)
 	case known:
-		q := s.queue(e.inst.Queue)
+		q := s.queue(queueOf(e))
 		q.known.remove(e)
 		s.scheduleAsk(q)
 	}
@@ -145,6 +146,8 @@ func (s *step) published(in Published) {
 		return
 	}
 	switch {
+	case in.Outcome == TopicGone && e.inst.Whole() != "":
+		s.decideWhole(s.setOf(e.inst), "")
 	case in.Outcome == TopicGone && !s.topicExpected(e.inst):
 		s.end(e, topicGone(e.inst))
 	case e.pub.state != pending:
@@ -156,7 +159,7 @@ func (s *step) published(in Published) {
 		s.reschedule(e)
 	default:
 		e.pub.state, e.pub.offset = known, in.Offset
-		q := s.queue(e.inst.Queue)
+		q := s.queue(queueOf(e))
 		q.known.fix(e)
 		s.scheduleAsk(q)
 	}

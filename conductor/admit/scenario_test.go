@@ -36,6 +36,7 @@ import (
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
 //	group NAME [project=p] policy=affinity [most=1] [over=gpu] [spread=zone] [skew=1], ungroup NAME [project=p]
+//	read-whole                    all begins anew, where all read sets that are offered whole, and m1.large is listed
 //	values zone a b c             the catalog has these values on an axis
 //	quota PROJECT VCPU=2
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
@@ -147,6 +148,11 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
 	case "group", "ungroup":
 		return s.group(t, words[0], a)
+	case "read-whole":
+		*s = *newStory(t)
+		s.view.ReadWhole = true
+		s.view.Queues["m1.large"], _ = s.view.Resolve(compute.Boot{Flavor: "m1.large"})
+		return nil
 	case "values":
 		return s.values(a)
 	case "quota", "advice":
@@ -233,6 +239,9 @@ func describe(inst *compute.Instance) string {
 	}
 	if id := inst.Boot.Set().ID; id != "" {
 		text += fmt.Sprintf(" of set %s", short(id))
+		if q := inst.Whole(); q != "" {
+			text += ", whole in " + string(q)
+		}
 	}
 	if inst.Confirm {
 		text += " to be confirmed"
@@ -252,6 +261,9 @@ func (s *story) effect(effect Effect) string {
 		s.builds[effect.Build.Instance], s.told[effect.Build.Instance] = effect.Build, false
 		text := fmt.Sprintf("publish to %s: %s attempt %d",
 			effect.Queue, short(effect.Build.Instance), effect.Build.Attempt)
+		for _, part := range effect.Build.Parts {
+			text += fmt.Sprintf(", part %s attempt %d", short(part.Instance), part.Attempt)
+		}
 		if len(effect.Build.Failed) > 0 {
 			text += fmt.Sprintf(" failed on %s", effect.Build.Failed)
 		}

@@ -37,6 +37,9 @@ type set struct {
 	since   time.Time // when this try began: with its first claim, once there is one
 	heard   time.Time // when the last claim of it was kept
 	ending  bool      // endSet is under way
+	// See whole.go:
+	unclaimed int  // tries in a row in which it was offered whole, and nobody claimed any
+	postponed bool // it is among State.wholes
 }
 
 // keptClaim is a claim that waits for those of the rest of its set.
@@ -121,7 +124,7 @@ func (s *State) scheduleSet(x *set) {
 		return
 	}
 	due := x.since.Add(s.opts.SetTry)
-	if x.claimed > 0 {
+	if x.claimed > 0 && x.wholeIn() == "" { // else one host has all of it in hand, and holds up no other set
 		due = earliest(due, x.heard.Add(s.opts.setPatience(x.tries())))
 	}
 	s.schedule(&x.timer, due)
@@ -139,24 +142,37 @@ func (x *set) fire(s *step, _ time.Time) {
 		})
 	case x.claimed == 0:
 		x.since, x.heard = s.now, s.now
-		for _, e := range sorted(x.members) {
-			if e.inst.PublishAt.IsZero() && triesOf(e.inst) > 0 {
-				s.emitEffects(e)
-			}
-		}
+		s.offerAgain(x)
 		s.scheduleSet(x)
 	default:
 		s.giveBack(x)
 	}
 }
 
+// offerAgain offers a set of which nobody has claimed any in this try.
+func (s *step) offerAgain(x *set) {
+	if q := s.offerOtherwise(x); q != x.wholeIn() && s.allDue(x) {
+		s.decideWhole(x, q)
+		return
+	}
+	for _, e := range sorted(x.members) {
+		if e.inst.PublishAt.IsZero() && triesOf(e.inst) > 0 {
+			s.emitEffects(e)
+		}
+	}
+}
+
 // giveBack denies what is claimed of a set, and offers all of it again after a pause. The attempts rise, so that what of
 // this try is still in queues is over.
 func (s *step) giveBack(x *set) {
-	at := s.at().Add(s.setPause(x))
+	at, whole := s.at().Add(s.setPause(x)), s.wholeFor(x)
 	for _, e := range sorted(x.members) {
-		s.change(e, func(inst *compute.Instance) { requeue(inst, at) })
+		s.change(e, func(inst *compute.Instance) {
+			requeue(inst, at)
+			offerIn(inst, whole)
+		})
 	}
+	x.unclaimed = 0
 	x.since, x.heard = at, at
 	s.scheduleSet(x)
 }
@@ -200,6 +216,7 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 	if x.claimed++; x.claimed == 1 {
 		s.keeping[x.id] = x
 		x.since = s.now // however long nobody has taken any
+		s.firstKept(x)
 	}
 	x.heard = latest(x.heard, s.now)
 	s.regroup(e)

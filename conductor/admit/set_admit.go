@@ -38,9 +38,14 @@ func (s *step) bootSet(r compute.Request) {
 	case s.sets[r.Instance] != nil: // whose first instance is forgotten
 		why, of = &compute.Reason{Code: compute.RequestDiffers, Detail: "there is a set of this id already"}, r.Instance
 	}
+	whole := compute.QueueName("")
+	if why == nil {
+		whole = s.newWhole(insts)
+	}
 	for _, inst := range insts {
 		switch {
 		case why == nil:
+			offerIn(inst, whole)
 			s.enqueue(inst)
 		case inst.ID == of:
 			s.refused(inst, why)

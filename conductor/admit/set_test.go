@@ -5,6 +5,7 @@ package admit
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,49 @@ func (c *checked) verifySets() {
 			c.t.Fatalf("set %s: %d of %d wait, %d are claimed", id, waiting, x.size, x.claimed)
 		case x.index == 0:
 			c.t.Fatalf("set %s waits for ever", id)
+		}
+	}
+}
+
+// verifyWholes finds a build of several that is not all of one set as it is now, or that its queue does not cover,
+// and one of a set that waits for a publication which there is not.
+func (c *checked) verifyWholes(out Output, view View) {
+	c.t.Helper()
+	for _, effect := range out.Effects {
+		p, ok := effect.(Publish)
+		if !ok || len(p.Build.Parts) == 0 {
+			continue
+		}
+		sum := compute.Resources{}
+		for _, part := range p.Build.Parts {
+			e := c.instances[part.Instance]
+			if e == nil || e.inst.Whole() != p.Queue || e.inst.Attempt != part.Attempt || !e.inst.PublishAt.IsZero() ||
+				e.kept() != nil {
+				c.t.Fatalf("%s attempt %d is offered whole in %s, and is %+v", part.Instance, part.Attempt, p.Queue, e)
+			}
+			sum = sum.Plus(part.Resources)
+		}
+		lead := c.instances[p.Build.Instance].inst
+		if x := c.setOf(lead); !lead.Leads() || len(p.Build.Parts) != int(x.size) || p.Build.Attempt != lead.Attempt {
+			c.t.Fatalf("%d parts are offered as set %s, attempt %d", len(p.Build.Parts), p.Build.Instance, p.Build.Attempt)
+		}
+		if !sum.Equal(p.Build.Resources) || !sum.FitsIn(view.Queues[p.Queue].Resources) || p.Build.Queue != p.Queue {
+			c.t.Fatalf("%v is offered as %v in %s, for %v", sum, p.Build.Resources, p.Queue, view.Queues[p.Queue].Resources)
+		}
+	}
+	for _, x := range c.sets {
+		for e := range x.members {
+			if e.pub == nil || e.pub.state != carried || x.claimed > 0 {
+				continue
+			}
+			due := true
+			for other := range x.members {
+				due = due && other.inst.PublishAt.IsZero()
+			}
+			lead := c.instances[x.id]
+			if due && !slices.Contains([]progress{pending, known, unknown, passed}, lead.pub.state) {
+				c.t.Fatalf("%s is carried by %s, which is in state %d", e.inst.ID, lead.inst.ID, lead.pub.state)
+			}
 		}
 	}
 }

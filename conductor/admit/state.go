@@ -25,6 +25,7 @@ type State struct {
 	sets          map[compute.InstanceID]*set
 	keeping       map[compute.InstanceID]*set // those of sets that have claims, and wait for others
 	touched       []*group                    // something happened in them in this step
+	wholes        []*set                      // they are to be offered whole at the end of this step
 	shares        map[shareKey]*share
 	touchedShares []*share
 	held          Held
@@ -104,9 +105,12 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	}
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
-		if !pinned(inst) && !view.listed(inst.Queue) {
+		switch {
+		case isCarried(inst):
+			e.pub.state = carried
+		case !pinned(inst) && inst.Whole() == "" && !view.listed(inst.Queue):
 			s.awaitQueue(e)
-		} else {
+		default:
 			s.setOut(e, true)
 			s.loadShare(e)
 			if g := e.group(); g != nil {
@@ -121,7 +125,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 // previous owner may not have carried out. An unknown id answers nothing.
 func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
-	if e := s.instances[id]; e != nil {
+	if e := s.instances[id]; e != nil && !isCarried(e.inst) { // that is published with the one that leads its set
 		st.emitEffects(e)
 	}
 	return st.done()

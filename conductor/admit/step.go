@@ -49,9 +49,10 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 }
 
 func (s *step) done() Output {
-	for len(s.touched)+len(s.touchedShares) > 0 {
+	for len(s.touched)+len(s.touchedShares)+len(s.wholes) > 0 {
 		s.releaseGroups()
 		s.releaseShares()
+		s.offerWholes()
 	}
 	s.trim()
 	s.out.Due = s.NextDue()
@@ -113,6 +114,13 @@ func (s *step) record(e *entry, next *compute.Instance) {
 // emitEffects emits what follows from the record as it is, and sets its timer. Work
 // for a queue that is not listed awaits that.
 func (s *step) emitEffects(e *entry) {
+	if !s.postponeWhole(e) {
+		s.offer(e)
+	}
+}
+
+// offer does that for one that is offered by itself, or not at all.
+func (s *step) offer(e *entry) {
 	for _, effect := range Effects(e.inst, s.at()) {
 		if e.inst.State == compute.StateQueued {
 			if e.kept() != nil {

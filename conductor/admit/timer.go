@@ -3,6 +3,7 @@
 package admit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -139,7 +140,7 @@ func (s *step) repeatUnanswered(e *entry) {
 
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	inst := e.inst
-	why := s.view.capacity(inst.Queue)
+	why := s.view.capacity(cmp.Or(inst.Whole(), inst.Queue))
 	switch held, set := s.waitsForGroup(e), s.waitsForSet(inst); {
 	case held != nil:
 		why = held
@@ -173,7 +174,7 @@ func (s *step) notTaken(e *entry) *compute.Reason {
 			Detail: fmt.Sprintf("the host has not taken it within %s", s.opts.NoCapacityAfter),
 		}
 	}
-	return s.view.capacity(inst.Queue)
+	return s.view.capacity(cmp.Or(inst.Whole(), inst.Queue))
 }
 
 // earliest ignores zero times; zero if all are.

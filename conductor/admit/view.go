@@ -22,6 +22,7 @@ type View struct {
 	Advice       map[compute.QueueName]compute.QueueAdvice
 	Groups       map[compute.GroupKey]compute.Group
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
+	ReadWhole    bool                               // all conductors and agents read sets that are offered whole
 }
 
 // NewView is a view of nothing, ready to be filled.
@@ -82,9 +83,9 @@ func (v View) fromCatalog(b compute.Boot) (compute.Queue, *compute.Reason) {
 	return q, nil
 }
 
-// union is sorted, each trait once.
-func union(a, b []compute.Trait) []compute.Trait {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+// union is sorted, each word once.
+func union[W ~string](lists ...[]W) []W {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
 }
 
 func (v View) listed(q compute.QueueName) bool { _, ok := v.Queues[q]; return ok }

@@ -100,6 +100,9 @@ func newWorld(t *rapid.T) *world {
 	} {
 		w.view.Groups[g.Key()] = g
 	}
+	if w.view.ReadWhole = rapid.Bool().Draw(t, "sets are offered whole"); w.view.ReadWhole {
+		w.view.Queues["m1.large"], _ = w.view.Resolve(compute.Boot{Flavor: "m1.large"})
+	}
 	w.hear(HostsRead{})
 	return w
 }
@@ -359,7 +362,16 @@ func (w *world) take(a *agent) {
 	w.claim(a, w.queue[rapid.IntRange(0, len(w.queue)-1).Draw(w.t, "record")])
 }
 
+// claim has an agent claim a build, each part of one that is of a set; if it dies over that, only some of them.
 func (w *world) claim(a *agent, b compute.Build) {
+	for _, part := range b.Each() {
+		if len(b.Parts) == 0 || w.settled || rapid.IntRange(0, 5).Draw(w.t, "part is lost") > 0 {
+			w.claimOne(a, part)
+		}
+	}
+}
+
+func (w *world) claimOne(a *agent, b compute.Build) {
 	if w.now.After(b.Deadline) || slices.ContainsFunc(a.machines, func(m *machine) bool {
 		return m.build.Instance == b.Instance && m.state != "denied" && (m.state != "ended" || m.build.Attempt >= b.Attempt)
 	}) {

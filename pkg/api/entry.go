@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -81,6 +82,14 @@ func (k entry) queue() compute.QueueName {
 	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
 }
 
+// line is the queue in which its work waits, which is another where its set is offered whole.
+func (k entry) line() compute.QueueName {
+	if k.instance != nil {
+		return cmp.Or(k.instance.Whole(), k.instance.Queue)
+	}
+	return k.queue()
+}
+
 // needsQueue says whether its queue is still needed for it.
 func (k entry) needsQueue() bool {
 	return k.instance == nil || k.instance.State == compute.StateQueued || k.instance.State == compute.StateStarting
@@ -110,7 +119,9 @@ func (k entry) host() compute.HostID {
 	return k.instance.Host
 }
 
-// waitsInQueue says whether its work waits in the queue. Work that is pinned to a host does not.
+// waitsInQueue says whether its work waits in a queue. Work that is pinned to a host does not; of a set that is
+// offered whole the part does that leads.
 func (k entry) waitsInQueue() bool {
-	return k.state() == compute.StateQueued && k.instance.Boot.Host == ""
+	return k.state() == compute.StateQueued && k.instance.Boot.Host == "" &&
+		(k.instance.Whole() == "" || k.instance.Leads())
 }

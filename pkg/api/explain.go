@@ -86,6 +86,9 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		out.Hosts = &hosts
 		q := s.views.queues.get(i.Queue)
 		f.Closed = q != nil && q.State == compute.QueueClosed
+		if whole := s.whole(i); whole != nil {
+			f.Whole = whole.Resources
+		}
 		if i.Boot.Host == "" {
 			var since time.Time
 			f.Position, f.Depth, since = s.views.instances.position(i)
@@ -125,7 +128,18 @@ func (s *presenter) wanted(i *compute.Instance) explain.Wanted {
 	w := explain.WantedBy(i)
 	w.Group = s.group(i)
 	w.Key, _ = sealed.KeyOf(i.Boot.Sealed)
+	if q := s.whole(i); q != nil { // only a host with room for a machine of that queue looks at it
+		w.Resources, w.Required, w.Forbidden = q.Resources, q.Required, q.Forbidden
+	}
 	return w
+}
+
+// whole is the queue in which the set of an instance is offered whole; nil: it is not.
+func (s *presenter) whole(i *compute.Instance) *compute.Queue {
+	if q := i.Whole(); q != "" {
+		return s.views.queues.get(q)
+	}
+	return nil
 }
 
 // counts is how many hosts are what to an instance that is queued. Those that wait in one queue mostly want the same

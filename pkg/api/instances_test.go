@@ -460,6 +460,11 @@ func TestViewsMatchADumbOne(t *testing.T) {
 					i.Boot.Host = host
 				} else if i.State != compute.StateQueued {
 					i.Host = host
+				} else if rapid.Bool().Draw(rt, "of a set that is offered whole") {
+					i.Boot.InSet(compute.Set{
+						ID: rapid.SampledFrom(ids).Draw(rt, "set"), Size: 2,
+						Whole: rapid.SampledFrom(queues).Draw(rt, "whole in"),
+					})
 				}
 				v.apply([]change{{key: at, instance: i}})
 				place := unixNano(i.QueuedAt)
@@ -493,9 +498,13 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 			if k.queue() == q && k.needsQueue() {
 				working++
 				if k.instance != nil && k.instance.State == compute.StateQueued {
-					if waiting++; k.instance.Boot.Host == "" {
-						line = append(line, k.instance)
-					}
+					waiting++
+				}
+			}
+			i := k.instance
+			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && cmp.Or(i.Whole(), i.Queue) == q {
+				if i.Whole() == "" || i.ID == i.Boot.Set().ID { // one record is of all of the set
+					line = append(line, i)
 				}
 			}
 		}

@@ -95,7 +95,7 @@ type projectIndex struct {
 type queueWork struct {
 	needed  int                  // instances that are accepted, queued or starting
 	queued  int                  // of them: queued, those that are pinned to a host too
-	waiting *sorted.List[*entry] // of them: not pinned, the first to be served first
+	waiting *sorted.List[*entry] // with work in the queue, the first to be served first
 }
 
 // listOrder is the order of lists: the oldest first. Like the two below it compares no
@@ -348,14 +348,29 @@ func (v *instances) add(now entry) *entry {
 		v.byHost[h][k] = true
 	}
 	if k.needsQueue() {
-		w := v.byQueue[k.queue()]
-		if w == nil {
-			w = &queueWork{waiting: sorted.New(queueOrder)}
-			v.byQueue[k.queue()] = w
-		}
-		w.add(k)
+		v.work(k.queue()).count(k, 1)
+	}
+	if k.waitsInQueue() {
+		v.work(k.line()).waiting.Add(k)
 	}
 	return k
+}
+
+// work is what needs a queue.
+func (v *instances) work(q compute.QueueName) *queueWork {
+	w := v.byQueue[q]
+	if w == nil {
+		w = &queueWork{waiting: sorted.New(queueOrder)}
+		v.byQueue[q] = w
+	}
+	return w
+}
+
+// dropIdle forgets a queue that nothing needs.
+func (v *instances) dropIdle(q compute.QueueName) {
+	if w := v.byQueue[q]; w.needed+w.waiting.Len() == 0 {
+		delete(v.byQueue, q)
+	}
 }
 
 func (t *projectIndex) add(k *entry) {
@@ -383,13 +398,11 @@ func removeFrom[N comparable](lists map[N]*sorted.List[*entry], name N, k *entry
 	}
 }
 
-func (w *queueWork) add(k *entry) {
-	w.needed++
+// count counts an instance n times more.
+func (w *queueWork) count(k *entry, n int) {
+	w.needed += n
 	if k.state() == compute.StateQueued {
-		w.queued++
-	}
-	if k.waitsInQueue() {
-		w.waiting.Add(k)
+		w.queued += n
 	}
 }
 
@@ -426,10 +439,15 @@ func (v *instances) remove(at instanceKey) entry {
 	if delete(v.byHost[h], k); len(v.byHost[h]) == 0 {
 		delete(v.byHost, h)
 	}
+	if k.waitsInQueue() {
+		v.work(k.line()).waiting.Remove(k)
+	}
 	if k.needsQueue() {
-		if w := v.byQueue[k.queue()]; w.remove(k) == 0 {
-			delete(v.byQueue, k.queue())
-		}
+		v.work(k.queue()).count(k, -1)
+		v.dropIdle(k.queue())
+	}
+	if line := k.line(); v.byQueue[line] != nil {
+		v.dropIdle(line)
 	}
 	return *k
 }
@@ -444,18 +462,6 @@ func (t *projectIndex) remove(k *entry) int {
 	t.removeMember(k)
 	t.addUsage(k, -1)
 	return t.byName.Len()
-}
-
-// remove answers how many are left that need the queue.
-func (w *queueWork) remove(k *entry) int {
-	w.needed--
-	if k.state() == compute.StateQueued {
-		w.queued--
-	}
-	if k.waitsInQueue() {
-		w.waiting.Remove(k)
-	}
-	return w.needed
 }
 
 // get finds one instance.
@@ -511,7 +517,7 @@ func (v *instances) busyQueues() map[compute.QueueName]bool {
 	defer v.mu.RUnlock()
 	out := map[compute.QueueName]bool{}
 	for q, w := range v.byQueue {
-		if w.queued > 0 {
+		if w.queued+w.waiting.Len() > 0 {
 			out[q] = true
 		}
 	}
@@ -533,7 +539,8 @@ func (v *instances) inLine(q compute.QueueName) int {
 func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	w := v.byQueue[i.Queue]
+	at := &entry{instance: i}
+	w := v.byQueue[at.line()]
 	if w == nil {
 		return 0, 0, time.Time{}
 	}
@@ -541,7 +548,6 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 		oldest = k.instance.QueuedAt
 		break
 	}
-	at := &entry{instance: i}
 	before = uint64(w.waiting.Count(func(k *entry) bool { return queueOrder(k, at) < 0 }))
 	return before, uint64(w.waiting.Len()), oldest
 }

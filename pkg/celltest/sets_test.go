@@ -79,3 +79,35 @@ func TestSetsStartWhole(t *testing.T) {
 		r.sane()
 	})
 }
+
+// TestSetsOnOneHostEach: 31 sets, each of three machines that have to be on one host, come between machines of
+// projects that ask for one at a time. All run, each set on one host, and none had to give anything back: it was
+// offered whole.
+func TestSetsOnOneHostEach(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		const sets = 31
+		// However the machines lie, of ten hosts with sixteen processors one has four left for the last set.
+		r := newRig(t, b, smallHosts(10)...).up()
+		c := r.as("p")
+		large := small("m1.large")
+		large.Resources = compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4 * 1024, compute.DiskGB: 40}
+		r.offer(c, nil, []compute.Flavor{small("m1.small"), large})
+		var all [][]compute.InstanceID
+		var singles []compute.InstanceID
+		for i := range sets {
+			name := compute.GroupName(fmt.Sprintf("pack-%d", i+1))
+			r.group(c, compute.Group{Name: name, Policy: compute.Affinity})
+			all = append(all, r.bootSet(c, 3, member("m1.small", name)))
+			singles = append(singles, r.boot(c, 1, compute.Boot{Flavor: "m1.small"})...)
+		}
+		r.await(slices.Concat(append(all, singles)...), compute.StateActive)
+		for i, set := range all {
+			for _, id := range set {
+				if inst, first := r.seen.get(id), r.seen.get(set[0]); inst.Host != first.Host || inst.Attempt != 1 {
+					t.Errorf("set %d: %s is on %s by attempt %d, the first on %s", i+1, id, inst.Host, inst.Attempt, first.Host)
+				}
+			}
+		}
+		r.sane()
+	})
+}

@@ -30,6 +30,18 @@ type Build struct {
 	Group     *BuildGroup // nil: it is a member of none
 	// Hold is how long a claim may have to wait for its answer, which comes when all of its set were claimed; 0: it is of no set.
 	Hold time.Duration
+	// Parts are the builds of a set that is offered whole: one host takes all of them or none. What is above is then
+	// of all together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one
+	// machine.
+	Parts []Build
+}
+
+// Each are the machines of a build: the parts of one that is of a set, or itself.
+func (b *Build) Each() []Build {
+	if len(b.Parts) > 0 {
+		return b.Parts
+	}
+	return []Build{*b}
 }
 
 // BuildGroup is what a host must know of a group to leave a member to others before it prepares anything.

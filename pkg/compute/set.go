@@ -17,6 +17,19 @@ type Set struct {
 	ID      InstanceID // the instance of its first boot; empty: it is of no set
 	Size    uint32     // how many instances it has
 	Granted bool       // every one of them has been granted a host: it starts
+	Whole   QueueName  // while it waits: the queue in which it is offered whole, as one build; empty: in parts
+}
+
+// Leads says whether this instance's record is the one that stands for its set where that is offered whole.
+func (i *Instance) Leads() bool { return i.Boot.Set().ID == i.ID }
+
+// Whole is the queue in which the set that an instance waits for is offered whole; empty: its parts are offered, each
+// by itself.
+func (i *Instance) Whole() QueueName {
+	if !i.Waits() {
+		return ""
+	}
+	return i.Boot.Set().Whole
 }
 
 // Same says whether two are one set, whatever became of it.
@@ -24,7 +37,11 @@ func (s Set) Same(other Set) bool { return s.ID == other.ID && s.Size == other.S
 
 // Says is what an instance of the set waits for, in words.
 func (s Set) Says() string {
-	return fmt.Sprintf("none of the %d of its set starts before each has a host", s.Size)
+	says := fmt.Sprintf("none of the %d of its set starts before each has a host", s.Size)
+	if s.Whole != "" {
+		says += fmt.Sprintf("; they are offered whole in queue %s: one host takes all of them", s.Whole)
+	}
+	return says
 }
 
 // SetBoot is one boot of a set.

@@ -24,6 +24,7 @@ type Facts struct {
 	Depth      uint64            // how many wait there
 	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
+	Whole      compute.Resources // where its set is offered whole: what a host must have free at once to look at it
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
@@ -114,7 +115,7 @@ func (f Facts) queued() Told {
 		out = f.waiting()
 	}
 	if i.Waits() {
-		out.Summary += "; " + i.Boot.Set().Says()
+		out.Summary += "; " + i.Boot.Set().Says() + f.wholeNeeds()
 		out.Next = append(out.Next, Event{What: "once each of its set is claimed, all start; else hosts give their parts back, and all are offered again"})
 	}
 	if f.Closed {
@@ -129,6 +130,14 @@ func (f Facts) queued() Told {
 		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if no host has taken it (deadline)"})
 	}
 	return out
+}
+
+// wholeNeeds is what a host must have for a set that is offered whole.
+func (f Facts) wholeNeeds() string {
+	if f.Whole.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(", for which it must have %s free at once", f.Whole)
 }
 
 // lastFailure is how the attempt before ended.
@@ -179,6 +188,9 @@ func (f Facts) waiting() (out Told) {
 	}
 	if a.Now() == 0 {
 		out.Asker, out.Operators = f.asker(), append(out.Operators, a.operators()...)
+		if !f.Whole.IsZero() {
+			out.Asker = append(out.Asker, "boot the set without its group if it may be on several hosts, or a smaller one")
+		}
 	}
 	return out
 }

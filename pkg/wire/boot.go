@@ -34,6 +34,7 @@ func bootTo(b *compute.Boot) *pb.Boot {
 func bootSays(b *compute.Boot) says {
 	return says{
 		sealed: b.Sealed != "", member: b.Group() != "", ofSet: b.Set().ID != "", spread: b.Spread().Spread != "",
+		whole: b.Set().Whole != "",
 	}
 }
 

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -17,7 +18,7 @@ func EncodeBuild(b compute.Build) Record {
 }
 
 func buildSays(b *compute.Build) says {
-	return says{sealed: b.Sealed != "", member: b.Group != nil, ofSet: b.Hold > 0}
+	return says{sealed: b.Sealed != "", member: b.Group != nil, ofSet: b.Hold > 0, whole: len(b.Parts) > 0}
 }
 
 // DecodeBuild reads a record of a queue.
@@ -51,7 +52,15 @@ func buildTo(b *compute.Build) *pb.Build {
 		WaitUntil:      stamp(b.WaitUntil),
 		Group:          buildGroupTo(b.Group),
 		Hold:           span(b.Hold),
+		Parts:          partsTo(b.Parts),
 	}
+}
+
+func partsTo(parts []compute.Build) (out []*pb.Build) {
+	for i := range parts {
+		out = append(out, buildTo(&parts[i]))
+	}
+	return out
 }
 
 func buildFrom(r *reader, m *pb.Build) compute.Build {
@@ -76,8 +85,28 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		WaitUntil: r.time("wait_until", m.GetWaitUntil()),
 		Group:     buildGroupFrom(r, m.GetGroup()),
 		Hold:      holdFrom(r, m.GetHold()),
+		Parts:     partsFrom(r, m.GetParts()),
 		Trace:     r.trace(),
 	}
+}
+
+// partsFrom are the builds of a set that is offered whole. A part that has parts is refused.
+func partsFrom(r *reader, list []*pb.Build) (parts []compute.Build) {
+	if len(list) == 0 {
+		return nil
+	}
+	r.needsSchema("parts", schemaWhole)
+	if r.atMost("parts", len(list), compute.MaxSet); len(list) > compute.MaxSet {
+		return nil
+	}
+	for _, m := range list {
+		if len(m.GetParts()) > 0 {
+			r.refuse(compute.Invalid("parts", fmt.Sprintf("%d in a part", len(m.GetParts())), "give parts without parts"))
+			return nil
+		}
+		parts = append(parts, buildFrom(r, m))
+	}
+	return parts
 }
 
 // mostHold bounds how long a build may have a host hold room for it.

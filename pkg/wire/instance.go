@@ -60,13 +60,17 @@ func setTo(s compute.Set) *pb.InstanceSet {
 	if s.ID == "" {
 		return nil
 	}
-	return &pb.InstanceSet{Id: text(s.ID), Size: s.Size, Granted: s.Granted}
+	return &pb.InstanceSet{Id: text(s.ID), Size: s.Size, Granted: s.Granted, Whole: text(s.Whole)}
 }
 
 func setFrom(r *reader, m *pb.InstanceSet) compute.Set {
 	r.needsSchema("set", schemaSets)
-	s := compute.Set{ID: compute.InstanceID(m.GetId()), Size: m.GetSize(), Granted: m.GetGranted()}
+	s := compute.Set{
+		ID: compute.InstanceID(m.GetId()), Size: m.GetSize(), Granted: m.GetGranted(),
+		Whole: needsSchema(r, "set.whole", schemaWhole, compute.QueueName(m.GetWhole())),
+	}
 	r.check(s.ID.Check())
+	r.atMost("set.whole", len(s.Whole), maxQueueName)
 	if s.Size < 2 || s.Size > compute.MaxSet {
 		r.refuse(compute.Invalid("set.size", fmt.Sprint(s.Size), fmt.Sprintf("give 2 to %d", compute.MaxSet)))
 	}

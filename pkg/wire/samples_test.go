@@ -355,7 +355,16 @@ func setSamples() []sample {
 	}
 	inst.Boot.InSet(compute.Set{ID: request.Instance, Size: 2, Granted: true})
 	build.Hold = compute.SetHold
+	waits, whole := inst, build
+	waits.State, waits.Host, waits.Claim = compute.StateQueued, "", ""
+	waits.Boot.InSet(compute.Set{ID: request.Instance, Size: 2, Whole: "m1.large"})
+	second := build
+	second.Instance, second.Queue = request.Set[1].Instance, "m1.large"
+	whole.Queue, whole.Resources = "m1.xlarge", build.Resources.Plus(second.Resources)
+	whole.Parts = []compute.Build{build, second}
 	return []sample{
+		{"instance-whole", EncodeInstance(waits), waits, of(DecodeInstance)},
+		{"build-whole", EncodeBuild(whole), whole, of(DecodeBuild)},
 		{"request-boot-set", EncodeRequest(request), request, of(DecodeRequest)},
 		{"instance-set", EncodeInstance(inst), inst, of(DecodeInstance)},
 		{"build-set", EncodeBuild(build), build, of(DecodeBuild)},

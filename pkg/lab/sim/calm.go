@@ -161,6 +161,7 @@ func (w *play) closing() (left []string) {
 	used := map[compute.QueueName]bool{}
 	for _, i := range w.byID() {
 		used[i.Queue] = used[i.Queue] || i.State == compute.StateQueued || i.State == compute.StateStarting
+		used[i.Whole()] = true // of what is not offered whole no queue's
 		if i.State == compute.StateQueued && gone[i.Queue] {
 			left = append(left, fmt.Sprintf("%s is queued in %s, which is gone", i.Boot.Name, i.Queue))
 		}
@@ -176,8 +177,9 @@ func (w *play) closing() (left []string) {
 // room is a host that offers and looks where the instance waits, which would fit it; empty if there is none.
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
+	i, whole := w.rec.WaitsWhole(i)
 	for _, h := range w.World.Hosts {
-		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) || w.ruledOut(i, h.ID) {
+		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) || !whole && w.ruledOut(i, h.ID) {
 			continue
 		}
 		traits := map[compute.Trait]bool{}

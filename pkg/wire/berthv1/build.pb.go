@@ -70,7 +70,12 @@ type Build struct {
 	Group *BuildGroup `protobuf:"bytes,19,opt,name=group,proto3" json:"group,omitempty"`
 	// hold is how long a claim may have to wait for its answer, which comes when all of
 	// its set were claimed; absent: it is of no set. Only in schema 4.
-	Hold          *durationpb.Duration `protobuf:"bytes,20,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *durationpb.Duration `protobuf:"bytes,20,opt,name=hold,proto3" json:"hold,omitempty"`
+	// parts are the builds of a set that is offered whole: one host takes all of them or
+	// none. All fields above are then of the whole: resources is the sum, instance and
+	// attempt are those of the first boot of the set. Parts have no parts. Absent: it is
+	// one machine. Only in schema 5.
+	Parts         []*Build `protobuf:"bytes,21,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,6 +250,13 @@ func (x *Build) GetHold() *durationpb.Duration {
 	return nil
 }
 
+func (x *Build) GetParts() []*Build {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 // BuildGroup is what a host must know of a group to leave a member to others
 // before it prepares anything.
 type BuildGroup struct {
@@ -323,7 +335,7 @@ var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\x06\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf6\x06\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -346,7 +358,8 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
 	"wait_until\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x12*\n" +
 	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x12-\n" +
-	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x1a<\n" +
+	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12%\n" +
+	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
@@ -389,12 +402,13 @@ var file_berth_v1_build_proto_depIdxs = []int32{
 	4, // 4: berth.v1.Build.wait_until:type_name -> google.protobuf.Timestamp
 	1, // 5: berth.v1.Build.group:type_name -> berth.v1.BuildGroup
 	5, // 6: berth.v1.Build.hold:type_name -> google.protobuf.Duration
-	4, // 7: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0, // 7: berth.v1.Build.parts:type_name -> berth.v1.Build
+	4, // 8: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_build_proto_init() }

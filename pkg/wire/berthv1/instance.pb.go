@@ -573,7 +573,10 @@ type InstanceSet struct {
 	// size is how many instances it has.
 	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// granted says that each of them has been granted a host.
-	Granted       bool `protobuf:"varint,3,opt,name=granted,proto3" json:"granted,omitempty"`
+	Granted bool `protobuf:"varint,3,opt,name=granted,proto3" json:"granted,omitempty"`
+	// whole is the queue in which the set is offered whole while it waits, as one build for
+	// one host; empty: in parts. Only in schema 5.
+	Whole         string `protobuf:"bytes,4,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -627,6 +630,13 @@ func (x *InstanceSet) GetGranted() bool {
 		return x.Granted
 	}
 	return false
+}
+
+func (x *InstanceSet) GetWhole() string {
+	if x != nil {
+		return x.Whole
+	}
+	return ""
 }
 
 // PowerCommand is a user's wish about an active machine.
@@ -832,11 +842,12 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"K\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"a\n" +
 	"\vInstanceSet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
-	"\agranted\x18\x03 \x01(\bR\agranted\"\xa5\x01\n" +
+	"\agranted\x18\x03 \x01(\bR\agranted\x12\x14\n" +
+	"\x05whole\x18\x04 \x01(\tR\x05whole\"\xa5\x01\n" +
 	"\fPowerCommand\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x12\n" +

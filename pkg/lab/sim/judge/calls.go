@@ -143,7 +143,8 @@ func checkRung(r *Recording) (wrong []Violation) {
 		if i := w.Instance; i.State == compute.StateQueued {
 			slack := stillRings + 60*r.Schedule.World.Latency.Duration()
 			in := span{w.Seen.Add(-slack), r.over(n).Add(slack)}
-			waits[i.Queue] = append(waits[i.Queue], waiting{in, i})
+			q, _ := lineOf(i)
+			waits[q] = append(waits[q], waiting{in, i})
 		}
 	}
 	for _, x := range r.Rings {

@@ -27,8 +27,9 @@ func (r *Recording) placeDiffers(
 		apart = time.Minute
 	}
 	var before, perhaps, depth uint64
+	line, _ := lineOf(logged[g.ID])
 	for id, i := range logged {
-		if i.State != compute.StateQueued || string(i.Queue) != string(g.Queue) || i.Boot.Host != "" {
+		if q, own := lineOf(i); i.State != compute.StateQueued || q != line || !own || i.Boot.Host != "" {
 			continue
 		}
 		depth++
@@ -43,7 +44,7 @@ func (r *Recording) placeDiffers(
 	is := g.Waiting.Place
 	if is.Depth != depth || is.Position < before || is.Position > before+perhaps {
 		return fmt.Sprintf("%s is said to have %d of %d before it in %s, and has %d to %d of %d",
-			g.Name, is.Position, is.Depth, g.Queue, before, before+perhaps, depth)
+			g.Name, is.Position, is.Depth, line, before, before+perhaps, depth)
 	}
 	return ""
 }

@@ -78,9 +78,7 @@ func (r *Recording) ReadBuild(rec wire.Record) {
 		r.AddViolation("log", "", "a record of a queue cannot be read: %v", err)
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Builds = append(r.Builds, Published{time.Now(), b})
+	r.addBuild(&r.Builds, b)
 }
 
 // checkTimers: what is in the log before a time-out beats it: no deadline ends

@@ -28,7 +28,8 @@ type Recording struct {
 
 	Log      []Written    // in the order of each partition
 	Claims   []Claimed    // what hosts asked for
-	Builds   []Published  // what was put into queues
+	Builds   []Published  // what was put into queues, of a set that is offered whole the work of each
+	Wholes   []Published  // sets that were put there whole
 	Told     []Told       // what was offered to one host
 	Robbed   []Published  // what a rogue took out of them
 	Owners   []Owned      // conductors' requests for a partition's producer epoch, by which they took it over
@@ -348,9 +349,7 @@ func (r *Recording) AddRobbed(rec wire.Record) {
 		return
 	}
 	r.AddNote("rogue", fmt.Sprintf("takes attempt %d of %s out of %s", b.Attempt, b.Name, b.Queue))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Robbed = append(r.Robbed, Published{time.Now(), b})
+	r.addBuild(&r.Robbed, b)
 }
 
 // robbedOf is how often an attempt was taken out of its queue by a rogue before.

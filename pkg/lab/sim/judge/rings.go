@@ -174,7 +174,8 @@ func (r *Recording) mayRun(i compute.Instance, h schedule.Host) bool {
 	failed := slices.ContainsFunc(i.Failures, func(f compute.Failure) bool { return f.Host == h.ID })
 	q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
 	failed = failed || r.Schedule.World.Broken(h.ID, i.Boot.Image) != nil
-	return !failed && !r.ruled(i.Boot.Name) && !slices.Contains(i.Boot.Avoid, h.ID) && q.Accepts(traits) && i.Resources.FitsIn(h.Totals)
+	return !failed && (!r.ruled(i.Boot.Name) || r.packed(i)) && !slices.Contains(i.Boot.Avoid, h.ID) &&
+		q.Accepts(traits) && i.Resources.FitsIn(h.Totals)
 }
 
 // waiting is work that waits in a queue for any host, claimed by none.
@@ -204,6 +205,15 @@ func (r *Recording) waits() (list []waiting) {
 			continue
 		}
 		x := waiting{span{latest(w.Seen, i.PublishAt, first[k]), r.over(n)}, i}
+		if i.Whole() != "" {
+			whole, known := r.asWhole(i)
+			if !r.packed(i) || !known {
+				continue
+			}
+			if x.instance = whole; !r.claimedOf(i, x.from).IsZero() {
+				x.to = earliest(x.to, r.claimedOf(i, x.from))
+			}
+		}
 		if at := claimed[k]; !at.IsZero() {
 			x.to = earliest(x.to, at)
 		}

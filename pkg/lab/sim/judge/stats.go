@@ -22,6 +22,8 @@ type Stats struct {
 	Failed    int
 	Virtual   time.Duration
 	Boots     int
+	Wholes    int // sets that were offered whole
+	Packed    int // of them: those that one host had all of
 	Wide      int // schedules with many queues
 	Fewest    int // queues in one of them
 	Most      int
@@ -78,6 +80,8 @@ func (s *Stats) Add(r *Recording, failed bool) {
 	for k, n := range r.Came {
 		s.Came[k] += n
 	}
+	offered, packed := r.countWholes()
+	s.Wholes, s.Packed = s.Wholes+offered, s.Packed+packed
 	s.share(r)
 	if !r.Settled.IsZero() {
 		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Placed.Sub(r.Calm), r.Awaited})
@@ -132,6 +136,7 @@ func (s *Stats) String() string {
 		s.Several,
 		100*float64(s.Several)/float64(max(s.Schedules, 1)),
 	)
+	fmt.Fprintf(&b, "sets offered whole: %d, of them %d were started by one host\n", s.Wholes, s.Packed)
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
 	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))

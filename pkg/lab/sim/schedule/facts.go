@@ -246,17 +246,25 @@ func (s Schedule) Queues() []compute.QueueName {
 
 // Queues are those of flavors.
 func (w World) Queues(flavors []compute.Flavor) (list []compute.QueueName) {
+	for _, q := range w.permutations(flavors) {
+		list = append(list, q.Name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Permutations are the queues of the flavors that there are from the beginning.
+func (w World) Permutations() []compute.Queue { return w.permutations(w.Flavors) }
+
+func (w World) permutations(flavors []compute.Flavor) (list []compute.Queue) {
 	axes := map[compute.AxisName]compute.Capability{}
 	for _, a := range w.Axes {
 		axes[a.Axis] = a
 	}
 	for _, f := range flavors {
-		for _, q := range compute.Permutations(f, axes) {
-			list = append(list, q.Name)
-		}
+		list = append(list, compute.Permutations(f, axes)...)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return list
 }
 
 // Booted are the queues that anything is ever booted in.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// mostWhole bounds the texts in one build of several instances: Kafka takes records of 1 MiB, and this leaves room
+// for what names have besides.
+const mostWhole = 512 << 10
+
+// cover is the queue in which instances can be offered as one build, that is, of the open queues whose machine is as
+// large as all of them together, and goes to no host that one of them may not have, the smallest. Empty: there is
+// none, or they need not be on one host.
+func (v View) cover(insts []*compute.Instance) compute.QueueName {
+	if !v.ReadWhole || !v.together(insts) {
+		return ""
+	}
+	sum := compute.Resources{}
+	var required, forbidden [][]compute.Trait
+	for _, inst := range insts {
+		sum.Add(inst.Resources)
+		required, forbidden = append(required, inst.Required), append(forbidden, inst.Forbidden)
+	}
+	need := compute.Queue{Resources: sum, Required: union(required...), Forbidden: union(forbidden...)}
+	best := compute.Queue{}
+	for _, q := range v.Queues {
+		if v.covers(q, need) && (best.Name == "" || closer(q, best, need) < 0) {
+			best = q
+		}
+	}
+	return best.Name
+}
+
+// together says whether a group has all of these on one host, wherever that is, and a record has room for them.
+func (v View) together(insts []*compute.Instance) bool {
+	first, size := insts[0], 0
+	rule, ok := v.Groups[compute.GroupKey{Project: first.Project, Name: first.Boot.Group()}]
+	if !ok || !inOnePlace(rule) {
+		return false
+	}
+	for _, inst := range insts {
+		if pinned(inst) || inst.Boot.Group() != rule.Name {
+			return false
+		}
+		size += textOf(&inst.Boot)
+	}
+	return size <= mostWhole
+}
+
+// textOf is how many bytes of a boot are of any length.
+func textOf(b *compute.Boot) int {
+	n := len(b.Name) + len(b.Image) + len(b.UserData) + len(b.Sealed)
+	for k, value := range b.Metadata {
+		n += len(k) + len(value)
+	}
+	for _, key := range b.SSHKeys {
+		n += len(key)
+	}
+	for _, h := range b.Avoid {
+		n += len(h)
+	}
+	return n
+}
+
+// covers says whether each host that has room for a machine of a queue may have all that is needed. One that is too
+// large for each host that the queue manager knows is of no use.
+func (v View) covers(q, need compute.Queue) bool {
+	hosts := v.Advice[q.Name].Hosts
+	return q.State == compute.QueueOpen && need.Resources.FitsIn(q.Resources) &&
+		includes(q.Required, need.Required) && includes(q.Forbidden, need.Forbidden) &&
+		(hosts.Total() == 0 || hosts.NeverFits < hosts.Total())
+}
+
+func includes(all, some []compute.Trait) bool {
+	return !slices.ContainsFunc(some, func(t compute.Trait) bool { return !slices.Contains(all, t) })
+}
+
+// closer orders queues that cover a need: the one that asks less of hosts first, then the smaller one.
+func closer(a, b, need compute.Queue) int {
+	return cmp.Or(
+		cmp.Compare(len(a.Required)+len(a.Forbidden), len(b.Required)+len(b.Forbidden)),
+		cmp.Compare(unneeded(a, need), unneeded(b, need)), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// unneeded is how much of a queue's machine is not needed, as a share of what is, of all classes together. A class of
+// which nothing is needed counts as much as twice of another: it is mostly what is rare.
+func unneeded(q, need compute.Queue) (share float64) {
+	for _, class := range q.Resources.Classes() { // in order: sums of floats depend on it
+		if n := need.Resources[class]; n > 0 {
+			share += float64(q.Resources[class]-n) / float64(n)
+		} else if q.Resources[class] > 0 {
+			share += 2
+		}
+	}
+	return share
+}
