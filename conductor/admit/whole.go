@@ -66,6 +66,7 @@ func (s *step) offerWhole(x *set) {
 	}
 	q, g := queueOf(lead), lead.group()
 	switch {
+	case x.wholeIn() == "": // it was decided meanwhile that it is offered in parts, and it is
 	case !g.keepsOnOneHost() || !s.view.listed(q) || g.elsewhere(x):
 		s.decideWhole(x, "")
 	case x.claimed > 0:

@@ -456,7 +456,7 @@ func (w *world) obey(a *agent, m *machine, c compute.Command) {
 	case c.Op == compute.CommandDelete:
 		m.state = "ended"
 		a.say(m, compute.ReportGone)
-	case c.Op == compute.CommandDeny && m.state == "claimed":
+	case c.Op == compute.CommandDeny && (m.state == "claimed" || m.state == "ended"): // given back meanwhile
 		m.state = "denied"
 	case c.Op == compute.CommandGrant && m.state == "claimed":
 		m.state = "running"
