@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,45 @@ func checkWholes(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("whole", b.Instance, b.Seen, "%s needs %s, which a machine of %s has not", set, sum, b.Queue)...)
 		}
 	}
-	return append(wrong, r.runApart(sets)...)
+	return append(append(wrong, r.runApart(sets)...), r.claimedLate()...)
+}
+
+// claimsApart is how long after the first claim of a set that one host has taken the last one comes at most: less than it
+// takes until what is not claimed is offered again.
+const claimsApart = 20 * time.Second
+
+// claimedLate finds parts that were claimed long after the first of their set, or not, where nothing goes wrong.
+func (r *Recording) claimedLate() (wrong []Violation) {
+	if len(r.Schedule.Faults) > 0 {
+		return nil
+	}
+	first, ended := map[work]time.Time{}, map[compute.InstanceID]time.Time{}
+	for _, c := range slices.Backward(r.Claims) {
+		first[work{c.Instance, c.Attempt}] = c.Seen
+	}
+	for _, w := range slices.Backward(r.Log) {
+		if w.Instance.State.Ended() || w.Instance.Whole() == "" && w.Instance.State == compute.StateQueued {
+			ended[w.Instance.ID] = w.Seen
+		}
+	}
+	for _, b := range r.Wholes {
+		from := time.Time{}
+		for _, part := range b.Parts {
+			if at := first[work{part.Instance, part.Attempt}]; !at.IsZero() && (from.IsZero() || at.Before(from)) {
+				from = at
+			}
+		}
+		due := from.Add(claimsApart + 60*r.Schedule.World.Latency.Duration())
+		for _, part := range b.Parts {
+			at, over := first[work{part.Instance, part.Attempt}], ended[part.Instance]
+			early := !over.IsZero() && over.Before(due) || latest(r.Calm, r.Settled).Before(due)
+			if !from.IsZero() && !early && (at.IsZero() || at.After(due)) {
+				wrong = append(wrong, broken("whole", part.Instance, due, "%s is claimed at %s, and another of its set was at %s",
+					part.Name, r.At(at), r.At(from))...)
+			}
+		}
+	}
+	return wrong
 }
 
 // covers says whether a machine of the queue in which a set lies is as large as the set, as far as that is known: flavors
