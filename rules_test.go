@@ -20,7 +20,7 @@ const module = "github.com/berth-project/berth"
 // cores decide and do nothing else: no clock, no I/O, no lock, no goroutine,
 // no log.
 var cores = []string{
-	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
+	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring", "queues/save",
 	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/lab/size", "pkg/twins",
 	"pkg/explain",
 }
@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"queues/plan":         {"pkg/compute"},
 	"queues/advise":       {"pkg/compute"},
 	"queues/ring":         {"pkg/compute"},
+	"queues/save":         {"pkg/compute"},
 	"conductor/admit":     {"pkg/compute", "conductor/quota"},
 	"conductor/quota":     {"pkg/compute"},
 	"compute-agent/task":  {"pkg/compute"},

@@ -91,6 +91,7 @@ func newLoop(a *Agent) *loop {
 	l.fetches = fetch.New(fetch.Options{
 		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
 		Retry: a.opts.Timing.Retry, Log: a.opts.Log, Opened: func() { a.counts.offers.Add(1) },
+		Saved: a.opts.Metrics.savingEnded,
 	})
 	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
 	return l

@@ -127,6 +127,9 @@ func (l *loop) beginTask(b compute.Build, ref *wire.WorkRef, place compute.Place
 		l.refs[b.Instance] = *ref
 	}
 	l.a.counts.taken.Add(1)
+	if ref != nil {
+		l.fetches.Took(b.Queue)
+	}
 	l.traceTaken(&t, b)
 	l.step(b.Instance, task.Taken{})
 }
