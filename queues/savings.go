@@ -58,7 +58,7 @@ func (s savings) Fits(q compute.QueueName, b save.Build) bool {
 	if not == nil {
 		not = func(compute.HostID) bool { return false }
 	}
-	return len(s.Sample(q, 1, not)) > 0
+	return s.FitsSome(q, not)
 }
 
 // Hosts are those that take work.

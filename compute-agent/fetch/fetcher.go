@@ -189,7 +189,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		room = room.Hold(b.Resources, place)
 	}
 	o := opened{chosen: q.when, began: now, room: has.Room}
-	room, slots = f.beginFirst(q, room, slots, sessions, plan, o)
+	room = f.beginFirst(q, room, slots, sessions, plan, o)
 	for i, p := range offer.Plan(room, plan, slots) {
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
 	}

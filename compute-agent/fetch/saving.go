@@ -103,11 +103,14 @@ func (f *Fetcher) forOthers(room offer.Room) offer.Room {
 // first. It answers the room that is left for the others.
 func (f *Fetcher) beginFirst(
 	q *Question, room offer.Room, slots int, sessions []wire.SessionID, plan []offer.Session, o opened,
-) (offer.Room, int) {
+) offer.Room {
 	for _, c := range f.firsts(plan) {
 		i := slices.IndexFunc(plan, func(s offer.Session) bool {
 			return s.Open == nil && slices.ContainsFunc(s.Candidates, func(x offer.Candidate) bool { return x.Queue == c.Queue })
 		})
+		if i < 0 {
+			continue // a fetch is open in its session
+		}
 		in := room
 		if c.Queue != f.saving.queue {
 			in = f.forOthers(room)
@@ -116,9 +119,6 @@ func (f *Fetcher) beginFirst(
 		for j, s := range plan {
 			alone[j].Open = s.Open
 		}
-		if i < 0 {
-			continue // a fetch is open in its session
-		}
 		alone[i].Candidates = []offer.Candidate{c}
 		p := offer.Plan(in, alone, slots)[i]
 		if len(p.Listed) == 0 {
@@ -126,16 +126,15 @@ func (f *Fetcher) beginFirst(
 		}
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
 		plan[i] = offer.Session{Open: &p.Reserved}
-		slots--
 	}
-	return f.forOthers(room), slots
+	return f.forOthers(room)
 }
 
 // firsts are the candidates that go before others.
 func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
 	for _, s := range plan {
 		for _, c := range s.Candidates {
-			if c.Queue == f.saving.queue || f.sampler.Late(c.Queue) && c.Called() {
+			if c.Queue == f.saving.queue || f.sampler.Late(c.Queue) && (c.Called() || c.Deep) {
 				out = append(out, c)
 			}
 		}

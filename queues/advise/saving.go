@@ -3,6 +3,7 @@
 package advise
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -17,6 +18,13 @@ func (a *Advisor) noteSavers(s *compute.Saving, n int) {
 		delete(a.savers, s.Queue)
 	}
 	a.MarkDirty(s.Queue)
+}
+
+// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not.
+func (a *Advisor) FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool {
+	i, listed := a.at[q]
+	return listed && a.counts[i][eligible] > 0 &&
+		slices.ContainsFunc(a.order, func(h *host) bool { return h.is[i] == eligible && !not(h.beacon.Host) })
 }
 
 // TakesWork is how many hosts take work: they are heard of, and enabled.
