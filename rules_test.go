@@ -155,7 +155,7 @@ var arrows = map[string][]string{
 	"pkg/lab/house":   {}, // what is played with Berth's code, and is no part of it
 	"pkg/lab/mutate":  {},
 	"pkg/lab/testrun": {},
-	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise"},
+	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save"},
 	"pkg/kafkatest":   {"*"},
 	"cmd":             {"*"},
 	"docs/examples": {
