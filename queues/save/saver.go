@@ -17,8 +17,9 @@ type Saver struct {
 	rules  Rules
 	world  World
 	queues map[compute.QueueName]*queue
-	looked time.Time // when it was last asked
-	some   bool      // work waited then, or hosts saved
+	looked time.Time                    // when it was last asked
+	some   bool                         // work waited then, or hosts saved
+	spent  map[compute.HostID]time.Time // when each host was told that it need not save any more, of late
 }
 
 // queue is one in which work waits.
@@ -46,7 +47,7 @@ type saver struct {
 
 // New is a saver that knows of nothing.
 func New(r Rules, w World) *Saver {
-	return &Saver{rules: r, world: w, queues: map[compute.QueueName]*queue{}}
+	return &Saver{rules: r, world: w, queues: map[compute.QueueName]*queue{}, spent: map[compute.HostID]time.Time{}}
 }
 
 // Reset forgets everything: another queue manager has chosen until now.
@@ -162,13 +163,20 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 				break
 			}
 			delete(q.savers, h)
-			out = append(out, Told{h, compute.Look{Queue: name, Spend: true}})
+			out = append(out, s.spend(h, name, now))
 		}
 		if len(q.seen) == 0 && len(q.savers) == 0 {
 			delete(s.queues, name)
 		}
 	}
 	return out
+}
+
+// spend tells a host that it need not save any more.
+func (s *Saver) spend(h compute.HostID, q compute.QueueName, now time.Time) Told {
+	maps.DeleteFunc(s.spent, func(_ compute.HostID, at time.Time) bool { return now.Sub(at) >= toldEvery })
+	s.spent[h] = now
+	return Told{h, compute.Look{Queue: q, Spend: true}}
 }
 
 // inVain has the queue pause: what was kept free for it others shall have for as long, and longer each time.
@@ -188,8 +196,8 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 		q := s.queues[says.Queue]
 		until := heard.Add(says.Left)
 		switch {
-		case q == nil && now.Before(until):
-			out = append(out, Told{h, compute.Look{Queue: says.Queue, Spend: true}})
+		case q == nil && now.Before(until) && now.Sub(s.spent[h]) >= toldEvery:
+			out = append(out, s.spend(h, says.Queue, now))
 		case q != nil && q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
 			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true}
 		}
