@@ -145,7 +145,7 @@ var arrows = map[string][]string{
 	"pkg/signin":           {"pkg/compute", "pkg/clienttls"},
 	"pkg/lab/bench":        {"*"},
 	"pkg/lab/sim":          {"*"},
-	"pkg/lab/sim/schedule": {"pkg/compute", "pkg/wire", "pkg/cell"},
+	"pkg/lab/sim/schedule": {"pkg/compute", "pkg/wire", "pkg/cell", "queues/save"},
 	"pkg/lab/sim/network":  {"pkg/embedded", "pkg/lab/sim/schedule"},
 	"pkg/lab/sim/judge": {
 		"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/client", "compute-agent/hypervisor", "compute-agent/hypervisor/fake",

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
+	"github.com/berth-project/berth/queues/save"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -69,6 +70,7 @@ type Site struct {
 	Hosts      *hostkey.Verifier    `json:"-"` // of reports and beacons; nil: all are believed
 	Publishers *publishkey.Verifier `json:"-"` // of requests; nil: all count
 	TurnBytes  int                  `json:"-"` // most that a conductor's turn writes to a partition; 0: its default
+	Savings    *save.Rules          `json:"-"` // when hosts save room for large work; nil: the defaults
 	Key        *publishkey.Key      `json:"-"` // with which API nodes sign requests; nil: they do not
 }
 

@@ -57,6 +57,8 @@ type World struct {
 
 	TurnBytes int `json:"turn_bytes,omitempty"` // most that a conductor's turn writes to a partition; 0: no limit is met
 
+	Saves bool `json:"saves,omitempty"` // hosts save room for large work soon, and not for long
+
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one
