@@ -223,6 +223,9 @@ func (f *Fetcher) refute(o opened, p wire.Pulled, now time.Time) {
 	if p.Err == nil && p.Record == nil {
 		for _, q := range o.rung {
 			f.rings.Looked(q)
+			if f.sampler.Late(q) { // it was listed alone, and others wait behind it
+				f.sampler.Refute(q, now)
+			}
 		}
 	}
 	if p.Err != nil || p.Record != nil && now.Sub(o.began) < ShortPoll {

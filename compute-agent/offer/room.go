@@ -85,7 +85,10 @@ func (r Room) Keep(needs compute.Resources) Room {
 	}
 	var p compute.Place
 	if on, some := r.nearest(needs); some {
-		p.Nodes = []int{on}
+		p.Nodes, needs = []int{on.id}, needs.Clone()
+		for _, class := range onNodes() { // what is missing has to become free there, and is kept from no other node
+			needs[class] = min(needs[class], max(0, on.free[class]))
+		}
 	}
 	there, left := compute.Resources{}, r
 	for class := range needs {
@@ -105,7 +108,7 @@ func (r Room) Keep(needs compute.Resources) Room {
 }
 
 // nearest is the NUMA node that lacks least of what a machine needs.
-func (r Room) nearest(needs compute.Resources) (id int, some bool) {
+func (r Room) nearest(needs compute.Resources) (on node, some bool) {
 	least := 0.0
 	for _, n := range r.nodes {
 		lacks := 0.0
@@ -115,10 +118,10 @@ func (r Room) nearest(needs compute.Resources) (id int, some bool) {
 			}
 		}
 		if !some || lacks < least {
-			id, least, some = n.id, lacks, true
+			on, least, some = n, lacks, true
 		}
 	}
-	return id, some
+	return on, some
 }
 
 // Hold takes away what a machine has, wherever that is and whether or not it fits.

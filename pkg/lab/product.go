@@ -19,8 +19,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
-	"github.com/berth-project/berth/queues/save"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // Role is what a process of a laboratory is for, or what a part of Berth counts as.
