@@ -16,6 +16,6 @@
 // saves for one queue at a time.
 //
 // All of it are hints, as rings are: the host decides by what it has, and two queue managers that choose at once do no
-// harm. Who waits since when is told by the clock of the process that asks, so a queue manager that has been elected
+// harm. Since when a build waits is told by the clock of the process that asks, so a queue manager that has been elected
 // waits After anew; hosts that save already it finds by their beacons.
 package save
