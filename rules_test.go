@@ -20,7 +20,7 @@ const module = "github.com/berth-project/berth"
 // cores decide and do nothing else: no clock, no I/O, no lock, no goroutine,
 // no log.
 var cores = []string{
-	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
+	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring", "queues/save",
 	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/lab/size", "pkg/twins",
 	"pkg/explain",
 }
@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"queues/plan":         {"pkg/compute"},
 	"queues/advise":       {"pkg/compute"},
 	"queues/ring":         {"pkg/compute"},
+	"queues/save":         {"pkg/compute"},
 	"conductor/admit":     {"pkg/compute", "conductor/quota"},
 	"conductor/quota":     {"pkg/compute"},
 	"compute-agent/task":  {"pkg/compute"},
@@ -144,7 +145,7 @@ var arrows = map[string][]string{
 	"pkg/signin":           {"pkg/compute", "pkg/clienttls"},
 	"pkg/lab/bench":        {"*"},
 	"pkg/lab/sim":          {"*"},
-	"pkg/lab/sim/schedule": {"pkg/compute", "pkg/wire", "pkg/cell"},
+	"pkg/lab/sim/schedule": {"pkg/compute", "pkg/wire", "pkg/cell", "queues/save"},
 	"pkg/lab/sim/network":  {"pkg/embedded", "pkg/lab/sim/schedule"},
 	"pkg/lab/sim/judge": {
 		"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/client", "compute-agent/hypervisor", "compute-agent/hypervisor/fake",
@@ -154,7 +155,7 @@ var arrows = map[string][]string{
 	"pkg/lab/house":   {}, // what is played with Berth's code, and is no part of it
 	"pkg/lab/mutate":  {},
 	"pkg/lab/testrun": {},
-	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise"},
+	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save"},
 	"pkg/kafkatest":   {"*"},
 	"cmd":             {"*"},
 	"docs/examples": {

@@ -24,6 +24,7 @@ type Metrics struct {
 	depth, oldest, eligible *telemetry.Gauges
 	queues, hosts, active   *telemetry.Gauges
 	twins, unsigned         *telemetry.Gauges
+	savedFor, savers        *telemetry.Gauges
 	back                    prometheus.Counter
 	proved                  *prometheus.CounterVec
 	steps                   *prometheus.CounterVec
@@ -56,6 +57,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"state")
 	m.twins = m.Gauges("berth_hosts_with_twins",
 		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
+	m.savedFor = m.Gauges("berth_queues_saved_for",
+		"Queues with work that has waited for long and fits no host, for which hosts save room. From the active queue "+
+			"manager.")
+	m.savers = m.Gauges("berth_hosts_saving",
+		"Hosts that save room for work of one queue that has waited for long. From the active queue manager.")
 	m.unsigned = m.Gauges("berth_hosts_unsigned",
 		"Hosts whose last beacon had no MAC, or none that could be checked where the queue manager has masters: "+
 			"to be 0 before hosts.trust is set to keys. From the active queue manager.")
@@ -101,6 +107,8 @@ func (m *Metrics) show(v *view) (stop func()) {
 		m.depth.Ask(v.sayDepth), m.oldest.Ask(v.sayOldest), m.eligible.Ask(v.sayEligible),
 		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts), m.twins.Ask(v.sayTwins),
 		m.unsigned.Ask(v.sayUnsigned),
+		m.savedFor.Ask(v.saySavings(func(queues, _ int) int { return queues })),
+		m.savers.Ask(v.saySavings(func(_, hosts int) int { return hosts })),
 	}
 	return func() {
 		for _, stop := range stops {

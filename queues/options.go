@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/plan"
 	"github.com/berth-project/berth/queues/ring"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // Leader tells whether this manager is the active one.
@@ -129,6 +130,7 @@ type Options struct {
 	ReportAfter int           // failures in a row until a queue's record tells of it; default 8: a minute or more
 	Advice      advise.Rules  // zero: advise.RingingRules
 	Rings       ring.Rules    // zero: ring.DefaultRules
+	Savings     *save.Rules   // nil: save.DefaultRules
 }
 
 func (o Options) withDefaults() Options {
@@ -162,6 +164,14 @@ func or[T comparable](field *T, otherwise T) {
 	if *field == zero {
 		*field = otherwise
 	}
+}
+
+// savings are the rules of savings.
+func (o Options) savings() save.Rules {
+	if o.Savings == nil {
+		return save.DefaultRules()
+	}
+	return *o.Savings
 }
 
 func (o Options) rules() plan.Rules {

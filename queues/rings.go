@@ -25,6 +25,7 @@ const maxRinging = 32
 func (t *term) ringLoop(ctx context.Context) {
 	t.view.mu.Lock()
 	t.view.ringer.Reset(time.Now()) // somebody else rang until now
+	t.view.saver.Reset()
 	t.view.mu.Unlock()
 	under := make(chan struct{}, maxRinging)
 	defer func() {
@@ -56,10 +57,12 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
 	now := time.Now()
-	rings := t.view.ringer.Rings(now)
+	rings := append(t.view.ringer.Rings(now), t.view.tellSavers(now)...)
 	wait := time.Minute
-	if next := t.view.ringer.Next(); !next.IsZero() {
-		wait = max(next.Sub(now), time.Millisecond)
+	for _, next := range []time.Time{t.view.ringer.Next(), t.view.saver.Next()} {
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(now), time.Millisecond))
+		}
 	}
 	return rings, wait
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/ring"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // view is what a manager has read. It goes on reading while another is active,
@@ -48,6 +49,7 @@ type view struct {
 	groups     groups
 	advisor    *advise.Advisor
 	ringer     *ring.Ringer
+	saver      *save.Saver
 	rejects    rejects
 	shared     compute.Shared
 	unreadable func(wire.Record, error)               // hears of a record that cannot be read
@@ -87,7 +89,7 @@ func firstDue(a, b waiter) int {
 
 func newView(o Options) *view {
 	advisor := advise.New(o.Advice)
-	return &view{
+	v := &view{
 		log: o.Logger, most: o.MostQueues, reads: o.Reads,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{},
@@ -99,6 +101,8 @@ func newView(o Options) *view {
 		groups:  newGroups(),
 		advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
+	v.saver = save.New(o.savings(), savings{advisor, v})
+	return v
 }
 
 func (v *view) catalog(rec wire.Record, now time.Time) {
@@ -347,6 +351,14 @@ func hostList(hosts []compute.HostID) string {
 	return strings.Join(slices.Compact(names), " ")
 }
 
+// hostsOf is what hostList was made of.
+func hostsOf(list string) (hosts []compute.HostID) {
+	for _, h := range strings.Fields(list) {
+		hosts = append(hosts, compute.HostID(h))
+	}
+	return hosts
+}
+
 // avoids counts a waiter more, or less, for each host where it is never to be built.
 func (l *load) avoids(is need, more int) {
 	for _, h := range strings.Fields(is.avoid) {
@@ -438,7 +450,7 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	}
 	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
 	p.Depth += uint64(published)
-	p.Avoided = v.avoided(l)
+	p.Avoided, p.Late = v.avoided(l), v.saver.Late(q)
 	for first := range l.waiting.From(nil) {
 		if published > 0 {
 			p.Oldest = first.due

@@ -201,7 +201,9 @@ func queuesDaemon() daemon[queuesConfig] {
 			}
 			return cell.NewQueueManager(
 				c,
-				cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams, Hosts: hosts},
+				cell.QueueManagerOptions{
+					GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams, Hosts: hosts, Savings: s.Save.Rules(),
+				},
 			)
 		},
 	}

@@ -93,7 +93,7 @@ func (c queuesConfig) check() error {
 		)
 	}
 	limit := config.Between("group_limit", c.GroupLimit, 1, 1_000_000)
-	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), c.Hosts.Check(), limit, streams)
+	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), c.Hosts.Check(), c.Save.Check(), limit, streams)
 }
 
 func (c conductorConfig) check() error {

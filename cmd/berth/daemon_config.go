@@ -66,6 +66,7 @@ type queuesConfig struct {
 	Status     statusConfig       `yaml:"status"`
 	Hosts      cell.HostsSettings `yaml:"hosts"`
 	GroupLimit int                `yaml:"group_limit"`
+	Save       cell.SaveSettings  `yaml:"save"`
 
 	ForgottenStreams time.Duration `yaml:"forgotten_streams"` // 0: they stay
 }
@@ -181,6 +182,7 @@ func defaultQueuesConfig() queuesConfig {
 		Log:              defaultLog(),
 		Hosts:            cell.DefaultHosts(),
 		GroupLimit:       14_000,
+		Save:             cell.DefaultSave(),
 		ForgottenStreams: 14 * 24 * time.Hour,
 	}
 }

@@ -91,6 +91,7 @@ func newLoop(a *Agent) *loop {
 	l.fetches = fetch.New(fetch.Options{
 		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
 		Retry: a.opts.Timing.Retry, Log: a.opts.Log, Opened: func() { a.counts.offers.Add(1) },
+		Saved: l.savingEnded,
 	})
 	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
 	return l
@@ -251,6 +252,13 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.builds, id)
 	l.unwritten.forget(id)
 	l.free, l.beacon.freed = nil, true
+	l.fetches.Freed(time.Now())
+}
+
+// savingEnded has others told at once, and the host look at once, that what was kept for one queue is free again.
+func (l *loop) savingEnded(why string) {
+	l.o.Metrics.savingEnded(why)
+	l.beacon.freed = true
 	l.fetches.Freed(time.Now())
 }
 

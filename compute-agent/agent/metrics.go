@@ -18,7 +18,7 @@ import (
 type Metrics struct {
 	telemetry.Bundle
 	offers, taken, released, claims, denied, launches prometheus.Counter
-	failed                                            *prometheus.CounterVec
+	failed, savings                                   *prometheus.CounterVec
 	calls                                             *prometheus.HistogramVec
 	answers, writes                                   prometheus.Histogram
 
@@ -44,6 +44,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.denied = m.Counter("berth_agent_denied_total", "Claims that were denied; what was prepared is undone.")
 	m.launches = m.Counter("berth_agent_launches_total", "Machines that were launched.")
 	m.failed = m.Counters("berth_agent_failed_total", "Builds that failed here, by class of failure.", "class")
+	m.savings = m.Counters("berth_agent_savings_ended_total",
+		"Times that a host stopped saving room for a queue, by why: taken (work of it was taken), time (the time was over), "+
+			"gone (the work was), stopped (the host takes no work).", "why")
 	m.calls = m.Histograms(
 		"berth_agent_hypervisor_duration_seconds",
 		"Time of calls of the hypervisor, by operation (prepare, launch, power, destroy) and result.",
@@ -186,6 +189,12 @@ func (m *Metrics) answered(t *task.Task) {
 func (m *Metrics) wrote(began time.Time) {
 	if m != nil {
 		m.writes.Observe(telemetry.Since(began))
+	}
+}
+
+func (m *Metrics) savingEnded(why string) {
+	if m != nil {
+		m.savings.WithLabelValues(why).Inc()
 	}
 }
 

@@ -89,6 +89,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	}
 	place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, reserved)
 	if l.taken(b, ref, fits, time.Now()) {
+		l.fetches.Took(b.Queue)
 		l.beginTask(b, false, place)
 		l.refs.add(ref, b.Instance)
 	}

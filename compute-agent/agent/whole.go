@@ -33,6 +33,7 @@ func (l *loop) receiveWhole(b compute.Build, ref wire.WorkRef, reserved compute.
 	if !l.taken(b, ref, fits, now) {
 		return
 	}
+	l.fetches.Took(b.Queue)
 	for i, part := range missing {
 		l.beginTask(part, false, places[i])
 		renew = append(renew, part.Instance)

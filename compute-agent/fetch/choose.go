@@ -18,7 +18,10 @@ func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
 		maps.Copy(waiting, o.queues)
 	}
 	all := f.behind(room, f.rung(room, f.own(room, now), now), now)
-	return slices.DeleteFunc(all, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
+	others := f.forOthers(room)
+	return slices.DeleteFunc(all, func(c offer.Candidate) bool {
+		return waiting[c.Queue] || f.leftAlone(c.Queue, now) || c.Queue != f.saving.queue && !others.Fits(c.Needs)
+	})
 }
 
 // own are the queues that the host finds by itself: by sampling, or, while it is rung,

@@ -22,7 +22,8 @@ type Options struct {
 	LeaveAlone time.Duration // how long a queue is left to other hosts after a release
 	Retry      time.Duration // after brokers could not be asked
 	Log        *zap.Logger
-	Opened     func() // called for each fetch that is opened
+	Opened     func()           // called for each fetch that is opened
+	Saved      func(how string) // called when a saving has ended; nil: nobody asks
 }
 
 // Fetcher keeps a host's fetches. One goroutine owns it, and none of its methods blocks.
@@ -42,6 +43,7 @@ type Fetcher struct {
 	open      map[wire.SessionID]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	held      []held                          // must not run here, and are kept for one more look
+	saving    saving                          // what it saves room for
 	pinned    []compute.Build                 // offered to this host alone, oldest first
 	changed   bool                            // what fits, or what may be fetched, may be something else now
 	placing   bool                            // a Question is not answered yet
@@ -84,7 +86,9 @@ func (f *Fetcher) Freed(now time.Time) {
 // Ring takes a ring.
 func (f *Fetcher) Ring(look compute.Look, now time.Time) {
 	f.sampler.NoteRing(now)
-	f.rings.Ring(look, f.waitsOn(look.Queue), now)
+	if f.save(look, now); !look.Spend {
+		f.rings.Ring(look, f.waitsOn(look.Queue), now)
+	}
 	f.changed = true
 }
 
@@ -105,11 +109,13 @@ func (f *Fetcher) Placing() bool { return f.placing }
 
 // Due is when to look, or to give something back, though nothing happens before; zero: never.
 func (f *Fetcher) Due() time.Time {
-	held := f.heldUntil()
-	if f.again.IsZero() || !held.IsZero() && held.Before(f.again) {
-		return held
+	next := f.again
+	for _, at := range []time.Time{f.heldUntil(), f.saving.until} {
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
 	}
-	return f.again
+	return next
 }
 
 // Beside is the room beside all that open fetches may bring.
@@ -126,7 +132,9 @@ func (f *Fetcher) Look(has Supply, now time.Time) *Question {
 	if !f.again.IsZero() && !now.Before(f.again) {
 		f.changed, f.again = true, time.Time{}
 	}
+	f.SavingDue(now)
 	if !has.Offers {
+		f.Stopped()
 		f.again = has.Until
 		return nil
 	}
@@ -180,8 +188,10 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
+	o := opened{chosen: q.when, began: now, room: has.Room}
+	room = f.beginFirst(q, room, slots, sessions, plan, o)
 	for i, p := range offer.Plan(room, plan, slots) {
-		f.begin(sessions[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[primary(sessions[i])])
+		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
 	}
 }
 
@@ -213,6 +223,9 @@ func (f *Fetcher) refute(o opened, p wire.Pulled, now time.Time) {
 	if p.Err == nil && p.Record == nil {
 		for _, q := range o.rung {
 			f.rings.Looked(q)
+			if f.sampler.Late(q) { // it was listed alone, and others wait behind it
+				f.sampler.Refute(q, now)
+			}
 		}
 	}
 	if p.Err != nil || p.Record != nil && now.Sub(o.began) < ShortPoll {

@@ -103,6 +103,54 @@ func (r Room) AllocateAll(needs []compute.Resources, prefer compute.Place) (plac
 	return places, true
 }
 
+// Keep takes away what a machine needs before there is room for it: what is free goes to it, and of the classes of
+// which too little is free less than nothing is left. On a host with NUMA nodes it is kept on the one that lacks least,
+// and of devices those that there are.
+func (r Room) Keep(needs compute.Resources) Room {
+	if _, left, fits := r.Allocate(needs, compute.Place{}); fits {
+		return left
+	}
+	var p compute.Place
+	if on, some := r.nearest(needs); some {
+		p.Nodes, needs = []int{on.id}, needs.Clone()
+		for _, class := range onNodes() { // what is missing has to become free there, and is kept from no other node
+			needs[class] = min(needs[class], max(0, on.free[class]))
+		}
+	}
+	there, left := compute.Resources{}, r
+	for class := range needs {
+		if !r.devices.have(class) {
+			continue
+		}
+		there[class] = min(needs[class], max(0, r.free[class]))
+	}
+	if picked, ok := r.devices.pick(there, p.Nodes, nil); ok && len(picked) > 0 {
+		p.Devices = picked
+		left.free = left.free.Clone()
+		for class, n := range there { // Hold counts the devices that it knows; the others are owed
+			left.free[class] -= needs[class] - n
+		}
+	}
+	return left.Hold(needs, p)
+}
+
+// nearest is the NUMA node that lacks least of what a machine needs.
+func (r Room) nearest(needs compute.Resources) (on node, some bool) {
+	least := 0.0
+	for _, n := range r.nodes {
+		lacks := 0.0
+		for _, class := range onNodes() {
+			if needs[class] > 0 {
+				lacks = max(lacks, float64(needs[class]-n.room(class))/float64(needs[class]))
+			}
+		}
+		if !some || lacks < least {
+			on, least, some = n, lacks, true
+		}
+	}
+	return on, some
+}
+
 // Hold takes away what a machine has, wherever that is and whether or not it fits.
 // Devices are counted where it is known which they are.
 func (r Room) Hold(amounts compute.Resources, p compute.Place) Room {

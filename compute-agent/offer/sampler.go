@@ -291,6 +291,15 @@ func (l *Sampler) ShortPolls(
 // queues that it was not rung for.
 const pollsFor = time.Second
 
+// Late says whether work of a queue is said to have waited for long.
+func (l *Sampler) Late(q compute.QueueName) bool {
+	a := l.about[q]
+	return a.Late && a.Depth > 0
+}
+
+// Oldest is since when work of a queue is said to wait.
+func (l *Sampler) Oldest(q compute.QueueName) time.Time { return l.about[q].Oldest }
+
 // Skipped is how often in a row a queue was chosen and not fetched.
 func (l *Sampler) Skipped(q compute.QueueName) int { return l.skipped[q] }
 

@@ -101,7 +101,7 @@ func (s *Server) showQueue(_ context.Context, in *queueInput) (*queueOutput, err
 func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
 	v.Queued = s.views.instances.waiting(q.Name)
-	w := explain.Wanted{Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
+	w := explain.Wanted{Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
 	capacity := s.views.hosts.capacity(w, s.moment())
 	counts := capacity.Counts.Hosts()
 	advice, advised := s.views.advice.get(q.Name)

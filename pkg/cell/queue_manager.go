@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // QueueManagerOptions say how a queue manager runs in this process.
@@ -21,6 +22,7 @@ type QueueManagerOptions struct {
 	GroupLimit int               // queues in one share group; 0: the manager's default
 	Hosts      *hostkey.Verifier // of beacons; nil: all are believed
 	Forgotten  time.Duration     // how long the stream of a forgotten host stays; 0: for ever
+	Savings    *save.Rules       // when hosts save room for large work; nil: save.DefaultRules
 }
 
 // ringPace is how long the queue manager leaves between two looks at instances: work
@@ -62,7 +64,7 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 			Streams: works,
 			Shares:  works,
 		},
-		Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
+		Forgotten: o.Forgotten, Savings: o.Savings, Logger: c.Log, PerGroup: o.GroupLimit,
 		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads, Hosts: o.Hosts,
 	})
 	advice := c.Table(topics.Advice(), func(r Records, end bool) { manager.Advice(r, end) })

@@ -32,6 +32,7 @@ import (
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // rig is a whole Berth under test, in this process, with simulated hosts in a
@@ -59,6 +60,7 @@ type rig struct {
 	machines   func(hypervisor.Driver) hypervisor.Driver // what agents have for their driver; nil: that
 	tracers    map[string]*tracing.Tracer                // of the parts, by their names; none: it traces nothing
 	times      admit.Options                             // of conductors that are started from now on; zero: the protocol's
+	savings    *save.Rules                               // of the queue manager; nil: the defaults
 	deadAfter  time.Duration                             // how long a silent host counts as alive, of parts from now on; zero: 3 s
 }
 
@@ -170,7 +172,7 @@ func (r *rig) able(what string, try func() error) {
 
 func (r *rig) startQueues() {
 	r.t.Helper()
-	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{Hosts: r.believes()})
+	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{Hosts: r.believes(), Savings: r.savings})
 	r.must(err)
 	r.start("queues", part)
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -221,6 +222,7 @@ func hostDetails(h client.Host) []detail {
 		{"One machine at most", humanResources(h.Largest)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
 		{"Labels", labels(h.Labels, "\n")}, {"Traits", joined(h.Traits)}, {"Weigher", h.Weigher},
+		{"Saves room for", savesFor(h)},
 		{"Instances", ByState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
@@ -228,6 +230,20 @@ func hostDetails(h client.Host) []detail {
 		{"Warnings", strings.Join(h.Warnings, "\n")},
 		{"Mistrusts", mistrusted(h.Mistrusts)},
 	}
+}
+
+// savesFor is what a host saves room for, and how far it is.
+func savesFor(h client.Host) string {
+	if h.Saving == nil {
+		return ""
+	}
+	has := compute.Resources{}
+	for class, n := range h.Saving.Needs {
+		has[class] = max(0, min(n, h.Free[class]))
+	}
+	return fmt.Sprintf("%s, since %s, for %s at most; it has %s of %s", h.Saving.Queue,
+		Short(time.Duration(h.Saving.Age)), Short(time.Duration(h.Saving.Left)),
+		cmp.Or(humanResources(has), "nothing"), humanResources(h.Saving.Needs))
 }
 
 // mistrusted names images that have failed on a host lately.

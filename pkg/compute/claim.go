@@ -131,7 +131,12 @@ func (o CommandOp) AboutHost() bool {
 type Look struct {
 	Queue QueueName
 	Hold  time.Duration // how long to wait on the queue; 0: look, and again as long as work comes
+	Save  time.Duration // how long to save room for the queue's work, from now on; 0: nothing is said of that
+	Spend bool          // the host need not save room for the queue any more, whatever Save says
 }
+
+// MaxSave bounds how long a host saves room for a queue because it was told once.
+const MaxSave = 24 * time.Hour
 
 // MaxHold bounds how long a host waits on a queue because it was rung once. A
 // queue manager that means longer says so again.
@@ -144,6 +149,8 @@ func (l Look) Check() error {
 		return Invalid("look.queue", "", "name the queue to look at")
 	case l.Hold < 0 || l.Hold > MaxHold:
 		return Invalid("look.hold", l.Hold.String(), "give 0 to "+MaxHold.String())
+	case l.Save < 0 || l.Save > MaxSave:
+		return Invalid("look.save", l.Save.String(), "give 0 to "+MaxSave.String())
 	}
 	return nil
 }

@@ -44,8 +44,37 @@ type Beacon struct {
 	Leaves      bool      // the agent has ended: this is its last word
 	Opens       []KeyID   // the keys of user data that the agent has
 	Mistrusts   []string  // images that have failed there lately, by name: work with them is left to other hosts first
+	Saves       bool      // the agent knows Look.Save
+	Saving      *Saving   // what it saves room for; nil: nothing
 
 	Labels map[string]string // what its operators call it by: lists select by them, and nobody places by them
+}
+
+// Saving is what a host saves room for: work of one queue that has waited for long and fits no host. Other work gets
+// what is free beside it.
+//
+// Times are counted from the beacon on, since clocks of hosts may be wrong.
+type Saving struct {
+	Queue QueueName
+	Needs Resources     // of one machine of it
+	Age   time.Duration // for how long it has saved
+	Left  time.Duration // for how long it does still, at most
+}
+
+// For is the queue that a host saves for; empty: none. It may be called on nil.
+func (s *Saving) For() QueueName {
+	if s == nil {
+		return ""
+	}
+	return s.Queue
+}
+
+// Beside is what is left of what is free for work of a queue; it may be negative. It may be called on nil.
+func (s *Saving) Beside(free Resources, q QueueName) Resources {
+	if s == nil || s.Queue == q {
+		return free
+	}
+	return free.Minus(s.Needs)
 }
 
 // MaxMistrusts is how many images a beacon names as mistrusted.

@@ -89,6 +89,8 @@ type QueueAdvice struct {
 	Stray    uint64    // of them: those that no instance waits for any more; hosts take and drop them
 	Oldest   time.Time // when the oldest of them was published; zero if none
 	Hosts    HostCounts
+	Late     bool   // work of it has waited for long: a host that has room for it takes it before that of other queues
+	Savers   uint32 // hosts that save room for its work
 }
 
 // Wanted is how many hosts should wait on the queue, those for the work in it included.

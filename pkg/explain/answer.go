@@ -16,6 +16,7 @@ type Answer struct {
 	Short   []Shortage // of hosts that are full; the class that most lack comes first
 	Traits  []Unfit    // of hosts that lack one; the trait that most lack comes first
 	Nearest []Verdict  // at most MostNearest
+	Savers  Savers
 	first   [standings]Verdict
 	Room    int64 // how many such machines all hosts could begin now
 	Empty   int64 // how many they could have if all that may be were empty
@@ -64,6 +65,7 @@ func Hosts(w Wanted, hosts []Host) Answer {
 				traits[t] = Unfit{Trait: t, Hosts: u.Hosts + 1, Required: slices.Contains(w.Required, t)}
 			}
 		}
+		out.Savers.note(w, v)
 		out.near(v, order)
 		if first := &out.first[v.Standing]; first.Host == "" || order(v, *first) < 0 {
 			*first = v

@@ -11,6 +11,7 @@ import (
 
 // Wanted is one machine that somebody wants.
 type Wanted struct {
+	Queue     compute.QueueName // hosts that save room for it let it have that; empty: none of theirs
 	Resources compute.Resources
 	Required  []compute.Trait
 	Forbidden []compute.Trait
@@ -77,6 +78,7 @@ type Verdict struct {
 	Standing Standing
 	Short    compute.Resources // TooSmall: beyond what it has; of those that may take it later: beyond what is free there
 	Traits   []compute.Trait   // LacksTrait: those that it lacks or must not have
+	Saving   *compute.Saving   // Full, and those that come before it: what the host saves room for; nil: nothing
 	Reason   string            // Disabled, Draining and Quarantined: why, as the host says
 	Room     int64             // how many such machines it could begin now, by what is free; 0 unless Now
 	Empty    int64             // how many it could have when it is empty; 0 if Never
@@ -92,9 +94,9 @@ func Judge(w Wanted, h Host) Verdict {
 	case TooSmall:
 		out.Short = beyond(w.Resources, h.whole(), b.Inventory.Largest)
 	case KeptOut, LacksKey, Silent, Twin, Full:
-		out.Short = beyond(w.Resources, b.Free, b.Largest)
+		out.Short, out.Saving = beyond(w.Resources, w.free(b), b.Largest), b.Saving
 	case Disabled, Draining, Quarantined:
-		out.Short, out.Reason = beyond(w.Resources, b.Free, b.Largest), b.Reason
+		out.Short, out.Reason = beyond(w.Resources, w.free(b), b.Largest), b.Reason
 	}
 	out.Room, out.Empty = w.room(out.Standing, h)
 	return out
@@ -103,7 +105,7 @@ func Judge(w Wanted, h Host) Verdict {
 // room is how many such machines a host in this standing could begin now, and could have when it is empty.
 func (w Wanted) room(s Standing, h Host) (now, empty int64) {
 	if s.Now() {
-		now = min(times(w.Resources, h.Beacon.Free), w.Group.allows(h.Beacon.Host))
+		now = min(times(w.Resources, w.free(h.Beacon)), w.Group.allows(h.Beacon.Host))
 	}
 	if !s.Never() {
 		empty = times(w.Resources, h.whole())
@@ -137,7 +139,7 @@ func (w Wanted) At(h Host) Standing {
 		return Draining
 	case b.State == compute.HostQuarantined:
 		return Quarantined
-	case !fits(w.Resources, b.Free, b.Largest):
+	case !fits(w.Resources, b.Free, b.Largest) || !w.fitsBeside(b):
 		return Full
 	case slices.Contains(w.Failed, b.Host):
 		return FailedThere
@@ -145,6 +147,32 @@ func (w Wanted) At(h Host) Standing {
 		return Mistrusts
 	}
 	return Fits
+}
+
+// keeps says whether a host saves room that the machine does not get. What is for one host has it all the same.
+func (w Wanted) keeps(b *compute.Beacon) bool {
+	return b.Saving != nil && w.Host == "" && w.keepsFor(b.Saving)
+}
+
+// free is what a host has free for the machine.
+func (w Wanted) free(b *compute.Beacon) compute.Resources {
+	if !w.keeps(b) {
+		return b.Free
+	}
+	return b.Free.Minus(b.Saving.Needs)
+}
+
+// fitsBeside says whether the machine fits beside what the host saves room for; it allocates nothing.
+func (w Wanted) fitsBeside(b *compute.Beacon) bool {
+	if !w.keeps(b) {
+		return true
+	}
+	for c, n := range w.Resources {
+		if n > b.Free[c]-b.Saving.Needs[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // accepts says whether a host with these traits does.

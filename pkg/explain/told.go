@@ -176,6 +176,9 @@ func (f Facts) waiting() (out Told) {
 		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
 	}
+	if a.Now() == 0 {
+		out.Summary += f.saved()
+	}
 	if f.Group != nil && (a.Counts[KeptOut] > 0 || f.Group.Rule.Policy.Soft()) {
 		out.Summary += "; " + f.Group.Says()
 	}
@@ -239,7 +242,7 @@ func (f Facts) pinned() (out Told) {
 // WantedBy is the machine that an instance asks for. It does not know the key of its user data.
 func WantedBy(i *compute.Instance) Wanted {
 	w := Wanted{
-		Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host, Avoid: i.Boot.Avoid,
+		Queue: i.Queue, Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host, Avoid: i.Boot.Avoid,
 		Image: i.Boot.Image,
 	}
 	for _, f := range i.Failures {

@@ -58,7 +58,7 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 	switch r {
 	case RoleQueues:
 		return b.part(s, b.cell(s, r, "queues"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewQueueManager(c, cell.QueueManagerOptions{Hosts: s.Hosts})
+			return cell.NewQueueManager(c, cell.QueueManagerOptions{Hosts: s.Hosts, Savings: s.Savings})
 		}), nowhere
 	case RoleConductor:
 		return b.part(s, b.cell(s, r, "conductor"), func(_ context.Context, c cell.Cell) (service.Part, error) {

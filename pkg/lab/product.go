@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // Role is what a process of a laboratory is for, or what a part of Berth counts as.
@@ -70,6 +71,7 @@ type Site struct {
 	Publishers *publishkey.Verifier `json:"-"` // of requests; nil: all count
 	TurnBytes  int                  `json:"-"` // most that a conductor's turn writes to a partition; 0: its default
 	Share      int                  `json:"-"` // builds of a project in one queue, at least; 0: the default
+	Savings    *save.Rules          `json:"-"` // when hosts save room for large work; nil: the defaults
 	Key        *publishkey.Key      `json:"-"` // with which API nodes sign requests; nil: they do not
 }
 

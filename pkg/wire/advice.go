@@ -19,6 +19,8 @@ func EncodeAdvice(a compute.Advice) Record {
 			Stray:    q.Stray,
 			Oldest:   stamp(q.Oldest),
 			Hosts:    hostCountsTo(q.Hosts),
+			Late:     q.Late,
+			Savers:   q.Savers,
 		})
 	}
 	return seal(nil, m, "")
@@ -40,6 +42,8 @@ func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
 			Stray:    q.GetStray(),
 			Oldest:   r.time("about.oldest", q.GetOldest()),
 			Hosts:    hostCountsFrom(q.GetHosts()),
+			Late:     q.GetLate(),
+			Savers:   q.GetSavers(),
 		})
 	}
 	return a

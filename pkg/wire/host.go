@@ -39,6 +39,8 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Opens:         texts(b.Opens),
 		Mistrusts:     texts(b.Mistrusts),
 		Labels:        textMap(b.Labels),
+		Saves:         b.Saves,
+		Saving:        savingTo(b.Saving),
 	}, "")
 }
 
@@ -77,6 +79,8 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Opens:     words[compute.KeyID](m.GetOpens()),
 		Mistrusts: m.GetMistrusts(),
 		Labels:    wordMap[string, string](m.GetLabels()),
+		Saves:     m.GetSaves(),
+		Saving:    savingFrom(r, m.GetSaving()),
 	}
 	r.check(compute.CheckHostLabels(b.Labels))
 	for _, image := range b.Mistrusts {
@@ -93,6 +97,26 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 	r.amounts("largest", b.Largest, 0)
 	r.key(KeyHost(b.Host))
 	return b
+}
+
+func savingTo(s *compute.Saving) *pb.Saving {
+	if s == nil {
+		return nil
+	}
+	return &pb.Saving{Queue: text(s.Queue), Needs: amounts(s.Needs), Age: span(s.Age), Left: span(s.Left)}
+}
+
+func savingFrom(r *reader, m *pb.Saving) *compute.Saving {
+	if m == nil {
+		return nil
+	}
+	s := &compute.Saving{
+		Queue: compute.QueueName(m.GetQueue()), Needs: resources(m.GetNeeds()),
+		Age: r.duration("saving.age", m.GetAge()), Left: r.duration("saving.left", m.GetLeft()),
+	}
+	r.atMost("saving.queue", len(s.Queue), maxQueueName)
+	r.amounts("saving.needs", s.Needs, 0)
+	return s
 }
 
 func inventoryTo(i compute.Inventory) *pb.Inventory {

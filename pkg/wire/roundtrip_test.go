@@ -341,6 +341,7 @@ func commands() *rapid.Generator[compute.Command] {
 		}
 		if l := c.Look; l != nil {
 			l.Queue, l.Hold = "q"+l.Queue, max(0, l.Hold)%compute.MaxHold
+			l.Save = max(0, l.Save) % compute.MaxSave
 		}
 		if a := c.Console; a != nil {
 			a.Limit, a.Deadline = 1+a.Limit%compute.MaxConsole, at(1)

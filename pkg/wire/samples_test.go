@@ -389,6 +389,12 @@ func machineSamples() []sample {
 	look := compute.Command{Op: compute.CommandLook, Look: &compute.Look{Queue: "m1.small.gpu-a100"}, At: at(26)}
 	hold := look
 	hold.Look = &compute.Look{Queue: "m1.small.gpu-a100", Hold: 20 * time.Second}
+	save, spend, saves := look, look, sampleBeacon()
+	save.Look = &compute.Look{Queue: "m1.large", Save: 10 * time.Minute}
+	spend.Look = &compute.Look{Queue: "m1.large", Spend: true}
+	saves.Saves, saves.Saving = true, &compute.Saving{
+		Queue: "m1.large", Needs: compute.Resources{compute.VCPU: 8}, Age: time.Minute, Left: 9 * time.Minute,
+	}
 	rung := sampleBeacon()
 	rung.Rings = true
 	rings := sampleAdvice()
@@ -454,6 +460,9 @@ func machineSamples() []sample {
 		{"command-look-hold", EncodeCommand(hold), hold, of(DecodeCommand)},
 		{"advice-rings", EncodeAdvice(rings), rings, of(DecodeAdvice)},
 		{"beacon-rings", EncodeBeacon(rung), rung, of(DecodeBeacon)},
+		{"beacon-saving", EncodeBeacon(saves), saves, of(DecodeBeacon)},
+		{"command-look-save", EncodeCommand(save), save, of(DecodeCommand)},
+		{"command-look-spend", EncodeCommand(spend), spend, of(DecodeCommand)},
 		{"console", EncodeConsole(console), console, of(DecodeConsole)},
 		{"console-refused", EncodeConsole(refused), refused, of(DecodeConsole)},
 	}

@@ -62,6 +62,7 @@ type Progress struct {
 	// Avoided are the hosts on which nothing that waits is ever to be built, each once;
 	// none where nothing waits.
 	Avoided []compute.HostID
+	Late    bool // some of it has waited for long
 }
 
 // Advisor remembers hosts, queues and what was told. It is not safe for
@@ -77,24 +78,27 @@ type Advisor struct {
 	counts []counts // of each queue
 	rooms  []uint64 // of each queue: machines that its eligible hosts have room for together
 	told   map[compute.QueueName]told
-	last   time.Time        // when something was told; zero: never
-	full   time.Time        // when telling in full began; zero: never
-	due    int              // in telling in full, the next queue
-	young  bool             // there is work that has not lain for long
-	dirty  map[int]struct{} // queues that the next tick looks at
+	last   time.Time                    // when something was told; zero: never
+	full   time.Time                    // when telling in full began; zero: never
+	due    int                          // in telling in full, the next queue
+	young  bool                         // there is work that has not lain for long
+	dirty  map[int]struct{}             // queues that the next tick looks at
+	savers map[compute.QueueName]uint32 // hosts that say that they save for it
 }
 
 // told is what was last said of a queue.
 type told struct {
 	share float64 // the probability that follows from it
 	work  bool    // work lay in it
+	late  bool    // for long
+	saved uint32  // by so many hosts
 }
 
 // New is an advisor that knows nothing.
 func New(r Rules) *Advisor {
 	return &Advisor{
 		rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{},
-		dirty: map[int]struct{}{},
+		dirty: map[int]struct{}{}, savers: map[compute.QueueName]uint32{},
 	}
 }
 
@@ -139,9 +143,12 @@ func (a *Advisor) Observe(b compute.Beacon, at time.Time) {
 	}
 	h.heard = at
 	if known && !h.silent && h.sameAs(b) {
+		h.beacon.Saving = b.Saving // its times are counted from this beacon on
 		return
 	}
+	a.noteSavers(h.beacon.Saving, -1)
 	h.beacon, h.silent = b, false
+	a.noteSavers(b.Saving, 1)
 	h.measure(a.names)
 	a.compare(h)
 }
@@ -157,6 +164,7 @@ func (a *Advisor) Forget(id compute.HostID) {
 		a.rooms[q] -= uint64(h.room[q])
 		a.dirty[q] = struct{}{}
 	}
+	a.noteSavers(h.beacon.Saving, -1)
 	delete(a.hosts, id)
 	last := len(a.order) - 1
 	a.order[h.index], a.order[last].index = a.order[last], h.index
@@ -258,7 +266,7 @@ func (a *Advisor) about(i int, p Progress, now time.Time) compute.QueueAdvice {
 	fit := c[eligible] - avoided
 	return compute.QueueAdvice{
 		Queue: q.name, Eligible: fit, Waiters: min(q.flow.waiters(c[eligible], a.rooms[i]), fit),
-		Depth: p.Depth, Stray: p.Stray, Oldest: p.Oldest,
+		Depth: p.Depth, Stray: p.Stray, Oldest: p.Oldest, Late: p.Late, Savers: a.savers[q.name],
 		Hosts: compute.HostCounts{
 			NeverFits: c[neverFits], Silent: c[silent], Disabled: c[disabled], Draining: c[draining],
 			Quarantined: c[quarantined], Full: c[full], Avoided: avoided, Eligible: fit,
@@ -280,7 +288,7 @@ func (a *Advisor) eligibleOf(queue int, hosts []compute.HostID) (n uint32) {
 // told, or whether work came and stayed, or went.
 func (a *Advisor) isNews(q compute.QueueName, is told) bool {
 	was, ok := a.told[q]
-	return !ok || is.work != was.work || is.share >= 2*was.share || was.share >= 2*is.share
+	return !ok || is.work != was.work || is.late != was.late || is.saved != was.saved || is.share >= 2*was.share || was.share >= 2*is.share
 }
 
 // heardAs is what an agent makes of the advice. Work of which nobody knows since
@@ -290,7 +298,9 @@ func (a *Advisor) heardAs(about compute.QueueAdvice, now time.Time) told {
 	if wanted, eligible := float64(about.Wanted()), float64(about.Eligible); wanted < eligible {
 		share = wanted / eligible
 	}
-	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
+	return told{
+		share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain, late: about.Late, saved: about.Savers,
+	}
 }
 
 // markSilent finds the hosts that were not heard for too long.
@@ -312,7 +322,8 @@ func (a *Advisor) compare(h *host) {
 	for i := range a.queues {
 		is, room := h.standing(&a.queues[i]), uint16(0)
 		if is == eligible {
-			room = machines(a.queues[i].needs, h.left)
+			_, all := h.roomFor(&a.queues[i])
+			room = machines(a.queues[i].needs, all)
 		}
 		if !first {
 			if is == h.is[i] && room == h.room[i] {

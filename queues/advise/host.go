@@ -89,6 +89,8 @@ type host struct {
 
 	empty, free []int64 // what one machine may have at most, of each class, numbered by names
 	left        []int64 // what all may have together
+	beside      []int64 // what one machine may have of queues for which it does not save; nil: as free
+	besideLeft  []int64 // what all of those may have together
 	traits      []bool  // by number
 	is          []standing
 	room        []uint16 // machines of each queue it is eligible for that fit
@@ -105,11 +107,36 @@ func (h *host) measure(n *names) {
 		h.free[i] = largestMachine(h.beacon.Free[c], h.beacon.Largest, c)
 		h.left[i] = h.beacon.Free[c]
 	}
+	h.measureBeside(n)
 	for _, t := range inv.Traits {
 		if i, ok := n.traits[t]; ok {
 			h.traits[i] = true
 		}
 	}
+}
+
+// measureBeside works out what is left for other queues than the one that it saves for.
+func (h *host) measureBeside(n *names) {
+	h.beside, h.besideLeft = nil, nil
+	s := h.beacon.Saving
+	if s == nil {
+		return
+	}
+	h.beside, h.besideLeft = slices.Clone(h.free), slices.Clone(h.left)
+	for c, amount := range s.Needs {
+		if i, ok := n.classes[c]; ok {
+			h.besideLeft[i] -= amount
+			h.beside[i] = min(h.free[i], h.besideLeft[i])
+		}
+	}
+}
+
+// roomFor is what one machine of a queue may have at most, and all of them together.
+func (h *host) roomFor(q *queue) (one, all []int64) {
+	if h.beside == nil || h.beacon.Saving.Queue == q.name {
+		return h.free, h.left
+	}
+	return h.beside, h.besideLeft
 }
 
 // largestMachine is how much of a class one machine may have of what there is.
@@ -123,10 +150,15 @@ func largestMachine(there int64, largest compute.Resources, c compute.ResourceCl
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Rings == b.Rings && old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
+	return old.State == b.State && old.Rings == b.Rings && old.Saves == b.Saves && sameSaving(old.Saving, b.Saving) && old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
 		maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
+}
+
+// sameSaving says whether a host saves for the same queue as before. How long it does changes all the time.
+func sameSaving(a, b *compute.Saving) bool {
+	return a.For() == b.For() && (a == nil || a.Needs.Equal(b.Needs))
 }
 
 func (h *host) standing(q *queue) standing {
@@ -146,7 +178,7 @@ func (h *host) standing(q *queue) standing {
 	case compute.HostSilent:
 		return silent
 	}
-	if !fits(q.needs, h.free) {
+	if one, _ := h.roomFor(q); !fits(q.needs, one) {
 		return full
 	}
 	return eligible

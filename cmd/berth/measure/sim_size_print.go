@@ -68,6 +68,13 @@ func cellFacts(r size.Result) cli.Grid {
 	q := r.GrantedMS
 	add("accepted→granted:", "p50 %s, p90 %s, p99 %s, max %s ms", ms(q.P50), ms(q.P90), ms(q.P99), ms(q.Max))
 	add("hosts:", "%.1f %% used, %d empty; room for %s", 100*r.Used, r.Empty, byRoom(r.Room))
+	if r.Fill > 0 {
+		add("steady:", "%.1f %% used, %.1f hosts save room", 100*r.Fill, r.Saving)
+	}
+	for _, s := range r.Waits {
+		add(fmt.Sprintf("  with %d processors:", s.Size), "%d boots, %d still wait; p50 %s, p90 %s, p99 %s, max %s ms",
+			s.Boots, s.Left, ms(s.MS.P50), ms(s.MS.P90), ms(s.MS.P99), ms(s.MS.Max))
+	}
 	add("nearest its limit:", "%s", r.Busiest)
 	for i, b := range r.Brokers {
 		if i < 1 || i == len(r.Brokers)-1 {

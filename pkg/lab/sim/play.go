@@ -170,7 +170,7 @@ func (w *play) site(l *life, name string) lab.Site {
 		Brokers: w.World.Seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.Reads(name),
 		Clock: w.World.ClockOf(name), Hosts: w.keys.verifier(), Publishers: w.keys.publishers(), Key: w.keys.node(),
-		TurnBytes: w.World.TurnBytes, Share: w.World.Share,
+		TurnBytes: w.World.TurnBytes, Share: w.World.Share, Savings: w.World.Savings(),
 	}
 }
 

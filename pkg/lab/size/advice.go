@@ -63,6 +63,7 @@ func (w *world) tell() {
 		w.news = next
 		w.ask(forEffects, 0, w.writes(1, len(a.About)))
 	}
+	w.tellSavers(now)
 	w.agenda.add(w.now+max(int64(w.advisor.NextIn(now)), int64(50*time.Millisecond)), tick, 0, 0)
 }
 
@@ -75,7 +76,8 @@ func (w *world) progress(name compute.QueueName) advise.Progress {
 	if q.order.len() == 0 {
 		return advise.Progress{Came: q.came}
 	}
-	return advise.Progress{Came: q.came, Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted)}
+	return advise.Progress{Came: q.came, Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted),
+		Late: w.saver.Late(name)}
 }
 
 // readAdvice: a host reads what was told meanwhile; without news its read ends by itself.
@@ -97,7 +99,14 @@ func (w *world) readAdvice(h int32) {
 }
 
 func (w *world) says(x *host) compute.Beacon {
-	return compute.Beacon{Host: x.id, Inventory: w.inventory, Free: x.room.Free()}
+	b := compute.Beacon{Host: x.id, Inventory: w.inventory, Free: x.room.Free(), Saves: true}
+	if x.saving >= 0 {
+		b.Saving = &compute.Saving{
+			Queue: w.queues[x.saving].name, Needs: w.queues[x.saving].needs,
+			Age: time.Duration(w.now - x.since), Left: time.Duration(max(0, x.until-w.now)),
+		}
+	}
+	return b
 }
 
 // change brings a host's next beacon forward.

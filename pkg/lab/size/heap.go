@@ -23,6 +23,10 @@ const (
 	beacon                 // a: host; it says how it is
 	standing               // what goes on whatever happens
 	tick                   // the queue manager may tell something
+	ended                  // a: host, b: instance; the machine is deleted
+	told                   // a: host, b: in what it is told; it reads what it is told of savings
+	spend                  // a: host; its saving may be over
+	steady                 // how full hosts are is looked at
 )
 
 // event is something that happens at a time, in nanoseconds from the first request.

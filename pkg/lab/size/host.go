@@ -26,6 +26,9 @@ type host struct {
 	used      float64       // of it, when its sample turned
 	said      int64         // when its last beacon went
 	beacon    int64         // when the next goes
+	saving    int32         // the queue that it saves room for; -1: none
+	since     int64         // it saves
+	until     int64         // it saves at most
 }
 
 // queue is one, as hosts and its broker know it.
@@ -84,7 +87,7 @@ func (w *world) look(h int32) {
 	if slots <= len(x.open) || len(x.open) == w.o.Brokers {
 		return
 	}
-	sampled := w.sample(x)
+	sampled := w.savedToo(x, w.sample(x))
 	if len(sampled) == 0 {
 		return
 	}
@@ -104,7 +107,8 @@ func (w *world) look(h int32) {
 			session.Candidates = append(session.Candidates, c)
 		}
 	}
-	for b, p := range offer.Plan(x.room, sessions, slots) {
+	room := w.fetchFirst(h, sessions, slots)
+	for b, p := range offer.Plan(room, sessions, slots) {
 		x.planned(w.at, p)
 		if len(p.Listed) > 0 {
 			w.fetch(h, b, p)
@@ -327,6 +331,7 @@ func (w *world) taken(id, i int32) {
 	}
 	x.room = x.room.Hold(q.needs, compute.Place{})
 	x.builds++
+	w.savedTaken(h, w.instances[i].queue)
 	wait := w.o.Prepare
 	if w.o.Mode == Berth {
 		wait += w.o.Journal
@@ -346,5 +351,8 @@ func (w *world) prepared(h, i int32) {
 func (w *world) launched(h, i int32) {
 	w.agenda.add(w.ask(forReport, w.leader(i), w.writes(1, 1)), started, h, i)
 	w.hosts[h].builds--
+	if w.o.Life > 0 {
+		w.agenda.add(w.now+int64(w.rand.spread(w.o.Life)), ended, h, i)
+	}
 	w.look(h)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/queues/advise"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // Mode is how much of Berth there is.
@@ -46,6 +47,8 @@ type Options struct {
 	Prepare  time.Duration   // of a machine
 	Launch   time.Duration   // of a machine
 	Journal  time.Duration   // until a disk has what was taken
+	Life     time.Duration   // how long machines run, in the mean of an exponential distribution; 0: for ever
+	Savings  save.Rules      // of hosts that save room for large work; After 0: none does
 
 	Wait     time.Duration // how long an open fetch is held
 	Pace     time.Duration // how often a host hears advice
@@ -73,8 +76,11 @@ const warm = 20 * time.Second
 
 // DefaultOptions is the product as it is, on three brokers of eight processors.
 func DefaultOptions() Options {
+	savings := save.DefaultRules()
+	savings.After = 0
 	return Options{
-		Seed: 1, Hosts: 1000, Requests: 10_000, Burst: 1, Queues: 100, Partitions: 12, Projects: 1000,
+		Savings: savings,
+		Seed:    1, Hosts: 1000, Requests: 10_000, Burst: 1, Queues: 100, Partitions: 12, Projects: 1000,
 		Brokers: 3, Processors: 8, Replication: 3, Conductors: 3,
 		Sizes: []int{1}, Slots: 4, Journal: 2 * time.Millisecond,
 		Wait: 5 * time.Second, Pace: 4 * time.Second, Beacon: 15 * time.Second, Apart: 5 * time.Second,
@@ -108,6 +114,8 @@ func (o Options) Check() error {
 		{"fetch-wait", o.Wait.Seconds(), 0.1, 60}, {"advice-pace", o.Pace.Seconds(), 0.1, 60},
 		{"beacon", o.Beacon.Seconds(), 1, 600},
 		{"prepare-time", o.Prepare.Seconds(), 0, 3600}, {"launch-time", o.Launch.Seconds(), 0, 3600},
+		{"life", o.Life.Seconds(), 0, 1e6}, {"save-after", o.Savings.After.Seconds(), 0, 1e6},
+		{"save-for", o.Savings.For.Seconds(), 1, 86_400}, {"save-share", float64(o.Savings.Share), 1, 1e6},
 		{"hop", o.Hop.Seconds(), 0, 1},
 		{"busy", o.Limits.Busy, 0.01, 1}, {"handles", float64(o.Limits.Handles), 1, 1e9},
 		{"partitions-limit", float64(o.Limits.Partitions), 1, 1e9},

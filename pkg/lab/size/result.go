@@ -27,6 +27,10 @@ type Result struct {
 	Used  float64 `json:"used"`        // share of the hosts' processors that machines have in the end
 	Empty int     `json:"empty_hosts"` // that have no machine then
 	Room  []Room  `json:"room"`        // what still fits, for each size of machine
+	// with a life of machines only: from three lives after the first request to the last
+	Fill   float64  `json:"fill,omitempty"`   // share of the hosts' processors that machines have, in the mean
+	Saving float64  `json:"saving,omitempty"` // hosts that save room for large work, in the mean
+	Waits  []SizeMS `json:"waits,omitempty"`  // accepted to granted, for each size of machine
 
 	Busiest    string             `json:"busiest"`
 	Brokers    []Broker           `json:"brokers"`
@@ -42,6 +46,14 @@ type Quantiles struct {
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// SizeMS is how long machines of one size waited. One that still waits counts with what it has waited.
+type SizeMS struct {
+	Size  int       `json:"size"` // processors
+	Boots int       `json:"boots"`
+	Left  int       `json:"left"` // that still wait in the end
+	MS    Quantiles `json:"accepted_granted_ms"`
 }
 
 // Room is how many more machines of one size fit in the end. Where it is less than all
@@ -109,6 +121,7 @@ func (w *world) result() Result {
 		r.AllPerBoot += float64(w.count[k]) / boots
 	}
 	w.room(&r)
+	w.lived(&r)
 	r.Busiest = r.busiest(o.Limits)
 	return r
 }
@@ -140,6 +153,10 @@ func (w *world) waited() Quantiles {
 			all = append(all, i.granted-i.accepted)
 		}
 	}
+	return quantiles(all)
+}
+
+func quantiles(all []int64) Quantiles {
 	if len(all) == 0 {
 		return Quantiles{}
 	}

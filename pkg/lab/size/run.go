@@ -45,7 +45,7 @@ func (w *world) run(say func(Progress) error) error {
 
 // over says whether nothing is left to do, or has been done for long.
 func (w *world) over() bool {
-	if len(w.agenda.events) == 0 || w.now-max(0, w.last) > int64(w.o.Stall) {
+	if len(w.agenda.events) == 0 || w.now-max(0, w.last) > int64(max(w.o.Stall, 10*w.o.Life)) {
 		return true
 	}
 	return w.active == len(w.instances) || w.o.Mode == Claims && w.granted == len(w.instances)
@@ -87,5 +87,13 @@ func (w *world) happen(e event) {
 		w.stay()
 	case tick:
 		w.tell()
+	case ended:
+		w.ended(e.a, e.b)
+	case told:
+		w.toldSaving(e.a, int(e.b))
+	case spend:
+		w.spend(e.a)
+	case steady:
+		w.watch()
 	}
 }

@@ -449,3 +449,21 @@ func TestPackLeavesRoomForLargeMachines(t *testing.T) {
 		)
 	}
 }
+
+// With a life of machines hosts are as full as they are asked to be; where hosts save, the large come in.
+func TestLargeAmongSmall(t *testing.T) {
+	o := DefaultOptions()
+	o.Hosts, o.HostSize, o.Queues, o.Sizes, o.Life = 30, 16, 4, []int{1, 2, 4, 8}, 2*time.Minute
+	o.Rate, o.Requests = 0.95*30*16/(120*3.75), 4000
+	longest := func(r Result) float64 { return r.Waits[len(r.Waits)-1].MS.P99 }
+	none := run(t, o)
+	o.Savings.After = 5 * time.Second
+	some := run(t, o)
+	if none.Saving != 0 || some.Saving == 0 || longest(some) > longest(none)/2 || some.Fill < none.Fill-0.01 {
+		t.Errorf("without %.3f full, p99 of the large %.0f ms; with %.1f hosts that save %.3f, %.0f ms",
+			none.Fill, longest(none), some.Saving, some.Fill, longest(some))
+	}
+	if len(some.Waits) != 4 || some.Left > 0 || some.Doubled > 0 {
+		t.Errorf("%d sizes, %d left, %d doubled", len(some.Waits), some.Left, some.Doubled)
+	}
+}

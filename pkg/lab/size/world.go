@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/queues/advise"
+	"github.com/berth-project/berth/queues/save"
 )
 
 // world is a cell while it is simulated.
@@ -44,6 +45,10 @@ type world struct {
 	inventory compute.Inventory
 	advisor   *advise.Advisor
 	news      *bulletin
+	saver     *save.Saver
+	saved     time.Time   // when it was last asked
+	said      []save.Told // all that hosts were ever told of savings
+	fill      fill
 
 	count [whats]int64
 	idle  []float64 // of each broker, busy before the first request
@@ -85,6 +90,7 @@ func fresh(o Options) *world {
 	w.publishers = make([]publisher, (o.Conductors+1)*o.Brokers)
 	w.makeQueues()
 	w.makeHosts()
+	w.saver = save.New(o.Savings, waiting{w.advisor, w})
 	w.instances = make([]instance, o.Requests)
 	for i := range w.instances {
 		w.instances[i] = instance{
@@ -126,7 +132,7 @@ func (w *world) makeHosts() {
 		w.hosts[i] = host{
 			id:   compute.HostID(fmt.Sprintf("h%06d", i)),
 			room: room,
-			seed: mix(uint64(i) ^ w.o.Seed<<32 ^ 0x5eed),
+			seed: mix(uint64(i) ^ w.o.Seed<<32 ^ 0x5eed), saving: -1,
 		}
 	}
 	if w.o.Waiters > 0 {
@@ -148,6 +154,7 @@ func (w *world) begin() {
 		x := &w.hosts[h]
 		if w.o.Mode == Berth {
 			w.advisor.Observe(w.says(x), clock(w.now))
+			w.advisor.Reaches(x.id, true)
 			w.agenda.add(w.now+int64(x.seed%uint64(w.o.Beacon)), beacon, int32(h), 0)
 			x.beacon = w.now + int64(x.seed%uint64(w.o.Beacon))
 		}
@@ -162,6 +169,9 @@ func (w *world) begin() {
 		return
 	}
 	w.agenda.add(0, arrive, 0, 0)
+	if w.o.Life > 0 {
+		w.agenda.add(w.settled(), steady, 0, 0)
+	}
 }
 
 // arrive takes the next requests in.

@@ -119,7 +119,12 @@ type QueueAdvice struct {
 	Waiters uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
 	// stray counts those of depth that no instance waits for any more, as far as they were
 	// last counted: hosts take and drop them. It is looked up once a minute.
-	Stray         uint64 `protobuf:"varint,7,opt,name=stray,proto3" json:"stray,omitempty"`
+	Stray uint64 `protobuf:"varint,7,opt,name=stray,proto3" json:"stray,omitempty"`
+	// late says that work of it has waited for long: a host that has room for it takes it
+	// before that of other queues.
+	Late bool `protobuf:"varint,8,opt,name=late,proto3" json:"late,omitempty"`
+	// savers is how many hosts save room for its work.
+	Savers        uint32 `protobuf:"varint,9,opt,name=savers,proto3" json:"savers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,6 +208,20 @@ func (x *QueueAdvice) GetStray() uint64 {
 	return 0
 }
 
+func (x *QueueAdvice) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+func (x *QueueAdvice) GetSavers() uint32 {
+	if x != nil {
+		return x.Savers
+	}
+	return 0
+}
+
 var File_berth_v1_advice_proto protoreflect.FileDescriptor
 
 const file_berth_v1_advice_proto_rawDesc = "" +
@@ -212,7 +231,7 @@ const file_berth_v1_advice_proto_rawDesc = "" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12+\n" +
 	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\x12\x14\n" +
-	"\x05rings\x18\x04 \x01(\bR\x05rings\"\xe5\x01\n" +
+	"\x05rings\x18\x04 \x01(\bR\x05rings\"\x91\x02\n" +
 	"\vQueueAdvice\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
 	"\beligible\x18\x02 \x01(\rR\beligible\x12\x14\n" +
@@ -220,7 +239,9 @@ const file_berth_v1_advice_proto_rawDesc = "" +
 	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12*\n" +
 	"\x05hosts\x18\x05 \x01(\v2\x14.berth.v1.HostCountsR\x05hosts\x12\x18\n" +
 	"\awaiters\x18\x06 \x01(\rR\awaiters\x12\x14\n" +
-	"\x05stray\x18\a \x01(\x04R\x05strayB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x05stray\x18\a \x01(\x04R\x05stray\x12\x12\n" +
+	"\x04late\x18\b \x01(\bR\x04late\x12\x16\n" +
+	"\x06savers\x18\t \x01(\rR\x06saversB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_advice_proto_rawDescOnce sync.Once

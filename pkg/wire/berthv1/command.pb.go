@@ -373,7 +373,13 @@ type Look struct {
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// hold is how long the host should wait on the queue, as long as its work
 	// fits; absent: it looks, and again as long as work comes.
-	Hold          *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	// save is how long the host should save room for the queue's work from now on: what
+	// is free goes to it, and other work gets what is left beside it. It is sent only to
+	// hosts whose beacon says saves; absent: nothing is said of that.
+	Save *durationpb.Duration `protobuf:"bytes,3,opt,name=save,proto3" json:"save,omitempty"`
+	// spend says that the host need not save room for the queue any more.
+	Spend         bool `protobuf:"varint,4,opt,name=spend,proto3" json:"spend,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +426,20 @@ func (x *Look) GetHold() *durationpb.Duration {
 		return x.Hold
 	}
 	return nil
+}
+
+func (x *Look) GetSave() *durationpb.Duration {
+	if x != nil {
+		return x.Save
+	}
+	return nil
+}
+
+func (x *Look) GetSpend() bool {
+	if x != nil {
+		return x.Spend
+	}
+	return false
 }
 
 // ConsoleAsk asks for a part of what a machine printed on its serial console.
@@ -522,10 +542,12 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x05group\x18\x10 \x01(\tR\x05group\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
-	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"K\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\x90\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
-	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x82\x01\n" +
+	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12-\n" +
+	"\x04save\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04save\x12\x14\n" +
+	"\x05spend\x18\x04 \x01(\bR\x05spend\"\x82\x01\n" +
 	"\n" +
 	"ConsoleAsk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -588,12 +610,13 @@ var file_berth_v1_command_proto_depIdxs = []int32{
 	2,  // 8: berth.v1.Command.voices:type_name -> berth.v1.Voice
 	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
 	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
-	9,  // 11: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 11: berth.v1.Look.save:type_name -> google.protobuf.Duration
+	9,  // 12: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }

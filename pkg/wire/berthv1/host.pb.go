@@ -11,6 +11,7 @@ package berthv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -204,7 +205,12 @@ type Beacon struct {
 	Mistrusts []string `protobuf:"bytes,25,rep,name=mistrusts,proto3" json:"mistrusts,omitempty"`
 	// labels are what its operators call it by, for lists to select by; at most 32 and
 	// 4 KiB, names and values together. Nobody places by them.
-	Labels        map[string]string `protobuf:"bytes,26,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,26,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// saves says that the agent knows what save in a look command is; a host of an older
+	// version, where this is absent, is never told to save.
+	Saves bool `protobuf:"varint,27,opt,name=saves,proto3" json:"saves,omitempty"`
+	// saving is what it saves room for; absent: nothing.
+	Saving        *Saving `protobuf:"bytes,28,opt,name=saving,proto3" json:"saving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -421,6 +427,94 @@ func (x *Beacon) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Beacon) GetSaves() bool {
+	if x != nil {
+		return x.Saves
+	}
+	return false
+}
+
+func (x *Beacon) GetSaving() *Saving {
+	if x != nil {
+		return x.Saving
+	}
+	return nil
+}
+
+// Saving is what a host saves room for: work of one queue that has waited for long and
+// fits no host. Other work gets what is free beside it.
+type Saving struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// queue of the work.
+	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// needs of one machine of it: class to amount.
+	Needs map[string]int64 `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// age is for how long it has saved.
+	Age *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
+	// left is for how long it does still, at most.
+	Left          *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Saving) Reset() {
+	*x = Saving{}
+	mi := &file_berth_v1_host_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Saving) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Saving) ProtoMessage() {}
+
+func (x *Saving) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_host_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Saving.ProtoReflect.Descriptor instead.
+func (*Saving) Descriptor() ([]byte, []int) {
+	return file_berth_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Saving) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Saving) GetNeeds() map[string]int64 {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Saving) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *Saving) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -441,7 +535,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_berth_v1_host_proto_msgTypes[1]
+	mi := &file_berth_v1_host_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +547,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_host_proto_msgTypes[1]
+	mi := &file_berth_v1_host_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +560,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_berth_v1_host_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_host_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Inventory) GetTotals() map[string]int64 {
@@ -523,7 +617,7 @@ type HostDesired struct {
 
 func (x *HostDesired) Reset() {
 	*x = HostDesired{}
-	mi := &file_berth_v1_host_proto_msgTypes[2]
+	mi := &file_berth_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +629,7 @@ func (x *HostDesired) String() string {
 func (*HostDesired) ProtoMessage() {}
 
 func (x *HostDesired) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_host_proto_msgTypes[2]
+	mi := &file_berth_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +642,7 @@ func (x *HostDesired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostDesired.ProtoReflect.Descriptor instead.
 func (*HostDesired) Descriptor() ([]byte, []int) {
-	return file_berth_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HostDesired) GetState() HostState {
@@ -583,7 +677,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\b\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\t\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -611,7 +705,9 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x06leaves\x18\x17 \x01(\bR\x06leaves\x12\x14\n" +
 	"\x05opens\x18\x18 \x03(\tR\x05opens\x12\x1c\n" +
 	"\tmistrusts\x18\x19 \x03(\tR\tmistrusts\x124\n" +
-	"\x06labels\x18\x1a \x03(\v2\x1c.berth.v1.Beacon.LabelsEntryR\x06labels\x1a7\n" +
+	"\x06labels\x18\x1a \x03(\v2\x1c.berth.v1.Beacon.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05saves\x18\x1b \x01(\bR\x05saves\x12(\n" +
+	"\x06saving\x18\x1c \x01(\v2\x10.berth.v1.SavingR\x06saving\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -620,7 +716,16 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x01\n" +
+	"\x06Saving\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x121\n" +
+	"\x05needs\x18\x02 \x03(\v2\x1b.berth.v1.Saving.NeedsEntryR\x05needs\x12+\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12-\n" +
+	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left\x1a8\n" +
+	"\n" +
+	"NeedsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x04\n" +
 	"\tInventory\x127\n" +
 	"\x06totals\x18\x01 \x03(\v2\x1f.berth.v1.Inventory.TotalsEntryR\x06totals\x12=\n" +
 	"\breserved\x18\x02 \x03(\v2!.berth.v1.Inventory.ReservedEntryR\breserved\x12\x16\n" +
@@ -667,44 +772,51 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
 	(Weigher)(0),                  // 1: berth.v1.Weigher
 	(*Beacon)(nil),                // 2: berth.v1.Beacon
-	(*Inventory)(nil),             // 3: berth.v1.Inventory
-	(*HostDesired)(nil),           // 4: berth.v1.HostDesired
-	nil,                           // 5: berth.v1.Beacon.FreeEntry
-	nil,                           // 6: berth.v1.Beacon.LargestEntry
-	nil,                           // 7: berth.v1.Beacon.LabelsEntry
-	nil,                           // 8: berth.v1.Inventory.TotalsEntry
-	nil,                           // 9: berth.v1.Inventory.ReservedEntry
-	nil,                           // 10: berth.v1.Inventory.UnmanagedEntry
-	nil,                           // 11: berth.v1.Inventory.LargestEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Saving)(nil),                // 3: berth.v1.Saving
+	(*Inventory)(nil),             // 4: berth.v1.Inventory
+	(*HostDesired)(nil),           // 5: berth.v1.HostDesired
+	nil,                           // 6: berth.v1.Beacon.FreeEntry
+	nil,                           // 7: berth.v1.Beacon.LargestEntry
+	nil,                           // 8: berth.v1.Beacon.LabelsEntry
+	nil,                           // 9: berth.v1.Saving.NeedsEntry
+	nil,                           // 10: berth.v1.Inventory.TotalsEntry
+	nil,                           // 11: berth.v1.Inventory.ReservedEntry
+	nil,                           // 12: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 13: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	12, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	14, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
-	3,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
-	5,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	12, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	12, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
+	4,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
+	6,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
+	14, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	14, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	7,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
 	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
-	12, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
-	7,  // 9: berth.v1.Beacon.labels:type_name -> berth.v1.Beacon.LabelsEntry
-	8,  // 10: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	9,  // 11: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	10, // 12: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	11, // 13: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 14: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	12, // 15: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	14, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
+	8,  // 9: berth.v1.Beacon.labels:type_name -> berth.v1.Beacon.LabelsEntry
+	3,  // 10: berth.v1.Beacon.saving:type_name -> berth.v1.Saving
+	9,  // 11: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
+	15, // 12: berth.v1.Saving.age:type_name -> google.protobuf.Duration
+	15, // 13: berth.v1.Saving.left:type_name -> google.protobuf.Duration
+	10, // 14: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	11, // 15: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	12, // 16: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	13, // 17: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 18: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	14, // 19: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -718,7 +830,7 @@ func file_berth_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

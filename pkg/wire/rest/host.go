@@ -22,6 +22,7 @@ type HostView struct {
 	Labels      map[string]string   `json:"labels,omitempty" doc:"What its operators call it by, as its agent's settings say. Nothing is placed by them."`
 	Warnings    []string            `json:"warnings,omitempty" nullable:"false" doc:"What does not keep its machines apart, and what to do."`
 	Mistrusts   []string            `json:"mistrusts,omitempty" nullable:"false" doc:"Images that have failed there lately, by name: work with them is left to other hosts first. Empty: the driver's default."`
+	Saving      *Saving             `json:"saving,omitempty" doc:"What it saves room for: work of one queue that has waited for long and fits no host. Other work gets what is left beside it."`
 	Weigher     string              `json:"weigher" enum:"spread,pack" doc:"Whether it looks for work, and is rung, more often when it is emptier (spread) or fuller (pack)."`
 	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
@@ -35,14 +36,29 @@ type HostView struct {
 	Signed      bool                `json:"signed" doc:"What it said carries a MAC, which conductors and queue managers check and API nodes cannot."`
 }
 
+// Saving is what a host saves room for.
+type Saving struct {
+	Queue compute.QueueName `json:"queue"`
+	Needs compute.Resources `json:"needs" doc:"Of one machine of the queue."`
+	Age   Duration          `json:"age" doc:"For how long it had saved when it said so."`
+	Left  Duration          `json:"left" doc:"For how long it did still then, at most."`
+}
+
+func savingOf(s *compute.Saving) *Saving {
+	if s == nil {
+		return nil
+	}
+	return &Saving{Queue: s.Queue, Needs: s.Needs, Age: Duration(s.Age), Left: Duration(s.Left)}
+}
+
 // FromBeacon shows a beacon heard that long ago.
 func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
 		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Labels: b.Labels, Warnings: b.Warnings, Mistrusts: b.Mistrusts, Machines: b.Machines,
-		Building: b.Building,
-		Waiting:  b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
+		Building: b.Building, Saving: savingOf(b.Saving),
+		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
 		SaidAt:   utc(b.At),
 		HeardFor: Duration(ago.Truncate(time.Millisecond)), Weigher: b.Weigher.String(),
 	}

@@ -133,7 +133,7 @@ func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
 const stillRings = 2 * time.Second
 
 // checkRung: nobody is told to look at a queue in which nothing waits, or nothing but what avoids
-// the host. Holds are for what may come.
+// the host. Holds are for what may come, and that a host need not save room any more is said when nothing waits.
 func checkRung(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 {
 		return nil
@@ -151,7 +151,7 @@ func checkRung(r *Recording) (wrong []Violation) {
 		in := func(w waiting) bool {
 			return !x.Seen.Before(w.from) && !x.Seen.After(w.to) && !slices.Contains(w.instance.Boot.Avoid, x.Host)
 		}
-		if x.Hold == 0 && x.Seen.After(r.Start) && !slices.ContainsFunc(waits[x.Queue], in) {
+		if x.Hold == 0 && !x.Spend && x.Seen.After(r.Start) && !slices.ContainsFunc(waits[x.Queue], in) {
 			return broken("rung", "", x.Seen, "%s is rung for %s, and nothing waits there that it may take", x.Host,
 				x.Queue)
 		}

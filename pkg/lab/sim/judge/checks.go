@@ -65,7 +65,7 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 func checkEnded(r *Recording) (wrong []Violation) {
 	well := r.well()
 	took := r.Placed.Sub(well)
-	if !r.Placed.IsZero() && took > soon+r.anew()+r.retried(r.idIn(r.Awaited), well) {
+	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(r.idIn(r.Awaited), well) {
 		wrong = append(
 			wrong,
 			broken(

@@ -137,7 +137,8 @@ func checkIdle(r *Recording) (wrong []Violation) {
 			if !r.mayRun(w.instance, h) {
 				continue
 			}
-			if idle := lives[h.ID].idle(wait, r.Needs(w.instance), h.Totals); idle.to.Sub(idle.from) > most {
+			life := lives[h.ID].without(r.saves(h.ID, w.instance.Queue))
+			if idle := life.idle(wait, r.Needs(w.instance), h.Totals); idle.to.Sub(idle.from) > most {
 				wrong = append(wrong, broken(
 					"idle",
 					w.instance.ID,
@@ -280,9 +281,14 @@ func (r *Recording) hostLives() map[compute.HostID]hostLife {
 		}
 	}
 	for h := range lives {
-		slices.SortStableFunc(lives[h], func(a, b change) int { return a.at.Compare(b.at) })
+		lives[h].sorted()
 	}
 	return lives
+}
+
+func (l hostLife) sorted() hostLife {
+	slices.SortStableFunc(l, func(a, b change) int { return a.at.Compare(b.at) })
+	return l
 }
 
 // idle is the longest part of a time in which the host offers, has room and does

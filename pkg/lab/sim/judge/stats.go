@@ -30,6 +30,7 @@ type Stats struct {
 	Several   int            // schedules with several brokers
 	Looks     int            // rings that hosts were sent
 	Holds     int            // of them: to wait
+	Savings   int            // of them: to save room
 	Planned   map[string]int // faults of schedules, by kind, and what there is to tell of it
 	Came      map[string]int // those that took place
 	PlannedIn map[string]int // schedules in which a sort of fault was planned
@@ -75,6 +76,9 @@ func (s *Stats) Add(r *Recording, failed bool) {
 	for _, x := range r.Rings {
 		if s.Looks++; x.Hold > 0 {
 			s.Holds++
+		}
+		if x.Save > 0 {
+			s.Savings++
 		}
 	}
 	for k, n := range r.Came {
@@ -128,8 +132,8 @@ func (s *Stats) String() string {
 		injected,
 		plans,
 	)
-	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds\n",
-		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds)
+	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds, %d to save room\n",
+		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds, s.Savings)
 	fmt.Fprintf(
 		&b,
 		"several brokers: in %d schedules (%.0f %%)\n",

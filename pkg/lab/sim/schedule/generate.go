@@ -26,6 +26,7 @@ func Generate(seed uint64) Schedule {
 	g.s.World.Sips = g.s.World.Sips || g.chance(0.2)
 	g.rare()
 	g.rings()
+	g.savings()
 	g.seldom()
 	g.told()
 	g.orphaned()

@@ -59,6 +59,8 @@ type World struct {
 
 	Share int `json:"share,omitempty"` // builds of a project that are in one queue, at least; 0: the default
 
+	Saves bool `json:"saves,omitempty"` // hosts save room for large work soon, and not for long
+
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// saving is the queue that this host saves room for: work of it has waited for long and fits no host. All that is free
+// here goes to it, and other work gets what is left beside what one machine of it needs.
+type saving struct {
+	queue        compute.QueueName // empty: none
+	since, until time.Time
+}
+
+// Ended ways of a saving, as metrics name them.
+const (
+	SavingTaken   = "taken"   // work of the queue was taken
+	SavingTime    = "time"    // it had lasted long enough
+	SavingGone    = "gone"    // nothing waits for it any more, as the queue manager says, or the queue is gone
+	SavingStopped = "stopped" // the host takes no work
+)
+
+// save takes what a look says of savings. A host that saves for one queue does not begin to for another.
+func (f *Fetcher) save(l compute.Look, now time.Time) {
+	f.SavingDue(now)
+	switch s := &f.saving; {
+	case l.Spend:
+		if s.queue == l.Queue {
+			f.endSaving(SavingGone)
+		}
+	case l.Save == 0 || s.queue != "" && s.queue != l.Queue:
+	default:
+		if s.queue == "" {
+			s.queue, s.since = l.Queue, now
+		}
+		s.until = now.Add(l.Save)
+	}
+}
+
+// SavingDue ends a saving whose time is over, or whose queue is not for this host any more; it answers when the next is
+// due, zero if the host saves for nothing.
+func (f *Fetcher) SavingDue(now time.Time) time.Time {
+	if f.saving.queue == "" {
+		return time.Time{}
+	}
+	switch _, ours := f.needs(f.saving.queue); {
+	case !now.Before(f.saving.until):
+		f.endSaving(SavingTime)
+	case !ours:
+		f.endSaving(SavingGone)
+	}
+	return f.saving.until
+}
+
+func (f *Fetcher) endSaving(how string) {
+	f.saving, f.changed = saving{}, true
+	if f.o.Saved != nil {
+		f.o.Saved(how)
+	}
+}
+
+// Took says that work of a queue was taken here.
+func (f *Fetcher) Took(q compute.QueueName) {
+	if q != "" && f.saving.queue == q {
+		f.endSaving(SavingTaken)
+	}
+}
+
+// Stopped says that the host takes no work for now.
+func (f *Fetcher) Stopped() {
+	if f.saving.queue != "" {
+		f.endSaving(SavingStopped)
+	}
+}
+
+// Saving is what the host saves room for; nil: nothing.
+func (f *Fetcher) Saving(now time.Time) *compute.Saving {
+	if f.saving.queue == "" {
+		return nil
+	}
+	needs, _ := f.needs(f.saving.queue)
+	return &compute.Saving{
+		Queue: f.saving.queue, Needs: needs, Age: now.Sub(f.saving.since), Left: max(0, f.saving.until.Sub(now)),
+	}
+}
+
+// forOthers is the room for other queues than the one that the host saves for.
+func (f *Fetcher) forOthers(room offer.Room) offer.Room {
+	if needs, ours := f.needs(f.saving.queue); ours && !f.waitsOn(f.saving.queue) {
+		return room.Keep(needs)
+	}
+	return room
+}
+
+// beginFirst opens fetches of the queues that go before all others, each alone: a fetch that lists others too brings
+// the work of any. They are the one that the host saves for, and those with work that has waited for long, the longest
+// first. It answers the room that is left for the others.
+func (f *Fetcher) beginFirst(
+	q *Question, room offer.Room, slots int, sessions []wire.SessionID, plan []offer.Session, o opened,
+) offer.Room {
+	for _, c := range f.firsts(plan) {
+		i := slices.IndexFunc(plan, func(s offer.Session) bool {
+			return s.Open == nil && slices.ContainsFunc(s.Candidates, func(x offer.Candidate) bool { return x.Queue == c.Queue })
+		})
+		if i < 0 {
+			continue // a fetch is open in its session
+		}
+		in := room
+		if c.Queue != f.saving.queue {
+			in = f.forOthers(room)
+		}
+		alone := make([]offer.Session, len(plan))
+		for j, s := range plan {
+			alone[j].Open = s.Open
+		}
+		alone[i].Candidates = []offer.Candidate{c}
+		p := offer.Plan(in, alone, slots)[i]
+		if len(p.Listed) == 0 {
+			continue
+		}
+		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
+		plan[i] = offer.Session{Open: &p.Reserved}
+	}
+	return f.forOthers(room)
+}
+
+// firsts are the candidates that go before others.
+func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
+	for _, s := range plan {
+		for _, c := range s.Candidates {
+			if c.Queue == f.saving.queue || f.sampler.Late(c.Queue) && (c.Called() || c.Deep) {
+				out = append(out, c)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b offer.Candidate) int {
+		mine := func(c offer.Candidate) int {
+			if c.Queue == f.saving.queue {
+				return 0
+			}
+			return 1
+		}
+		if d := mine(a) - mine(b); d != 0 {
+			return d
+		}
+		return f.sampler.Oldest(a.Queue).Compare(f.sampler.Oldest(b.Queue))
+	})
+	return out
+}

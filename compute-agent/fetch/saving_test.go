@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// saver is a host of ten processors, rung and told to save for queue "big", and how its savings ended.
+func newSaver(t *testing.T, queues ...string) (*fixture, *[]string) {
+	d := newFixture(t, queues...)
+	var ended []string
+	d.o.Saved = func(how string) { ended = append(ended, how) }
+	d.Advise(compute.Advice{At: d.now, Rings: true}, d.now)
+	return d, &ended
+}
+
+func (d *fixture) ring(l compute.Look) {
+	d.Ring(l, d.now)
+	d.look()
+}
+
+// While a host saves, other work gets what is left beside; once the work fits, its queue is fetched alone.
+func TestOtherWorkGetsWhatIsBeside(t *testing.T) {
+	d, ended := newSaver(t, "big 8", "bit 1")
+	d.uses = 7
+	d.ring(compute.Look{Queue: "big", Save: time.Minute})
+	d.ring(compute.Look{Queue: "bit"})
+	d.told() // three are free, and none beside
+	if s := d.Saving(d.now.Add(10 * time.Second)); s.For() != "big" || s.Age != 10*time.Second || s.Left != 50*time.Second ||
+		s.Needs[compute.VCPU] != 8 {
+		t.Errorf("it saves %+v", s)
+	}
+	d.uses = 2
+	d.Freed(d.now)
+	d.look()
+	d.told("open big 100ms")
+	d.ended("big", -1, 0)
+	d.uses = 1
+	d.Changed()
+	d.look()
+	d.told("open bit 100ms") // one is free beside
+	d.uses = 2
+	d.ended("bit", 7, 1)
+	d.p.told = nil
+	d.Took("big")
+	if d.Saving(d.now) != nil || !slices.Equal(*ended, []string{SavingTaken}) {
+		t.Errorf("it saves %+v, %v", d.Saving(d.now), *ended)
+	}
+}
+
+// A saving ends with its time, with its queue, as it is told, and when the host takes no work.
+func TestSavingsEnd(t *testing.T) {
+	for how, end := range map[string]func(*fixture){
+		SavingTime:    func(d *fixture) { d.now = d.now.Add(time.Minute) },
+		SavingGone:    func(d *fixture) { d.RemoveQueue("big") },
+		SavingStopped: func(d *fixture) { d.Look(Supply{}, d.now) },
+		SavingTaken:   func(d *fixture) { d.Took("big") },
+		"told":        func(d *fixture) { d.Ring(compute.Look{Queue: "big", Spend: true}, d.now) },
+	} {
+		d, ended := newSaver(t, "big 8", "bit 1")
+		d.uses = 7
+		d.ring(compute.Look{Queue: "big", Save: time.Minute})
+		if !d.Due().Before(d.now.Add(61 * time.Second)) {
+			t.Errorf("due is %v", d.Due())
+		}
+		end(d)
+		d.ring(compute.Look{Queue: "bit"})
+		if how == "told" {
+			how = SavingGone
+		}
+		if !slices.Equal(*ended, []string{how}) || d.Saving(d.now) != nil {
+			t.Errorf("%s: %v, and it saves %+v", how, *ended, d.Saving(d.now))
+		}
+		d.told("open bit 100ms")
+	}
+}
+
+// What is said of another queue changes nothing, a host saves for one at a time; told again it does so for longer.
+func TestOneSavingAtATime(t *testing.T) {
+	d, ended := newSaver(t, "big 8", "other 9")
+	d.uses = 7
+	d.ring(compute.Look{Queue: "big", Save: time.Minute})
+	d.ring(compute.Look{Queue: "other", Save: time.Hour})
+	d.ring(compute.Look{Queue: "other", Spend: true})
+	d.ring(compute.Look{Queue: "big"}) // a ring as any
+	d.now = d.now.Add(time.Second)
+	d.ring(compute.Look{Queue: "big", Save: time.Minute})
+	if s := d.Saving(d.now); s.For() != "big" || s.Age != time.Second || s.Left != time.Minute || len(*ended) > 0 {
+		t.Errorf("it saves %+v, %v", s, *ended)
+	}
+}
+
+// Work that has waited for long is fetched alone, before other work that lies at the same broker.
+func TestLateWorkGoesFirst(t *testing.T) {
+	d, _ := newSaver(t, "b1 1", "b2 8")
+	d.uses = 1
+	d.Advise(compute.Advice{At: d.now, Rings: true, About: []compute.QueueAdvice{
+		{Queue: "b1", Depth: 5, Oldest: d.now.Add(-time.Hour)}, {Queue: "b2", Depth: 1, Late: true},
+	}}, d.now)
+	d.Ring(compute.Look{Queue: "b1"}, d.now)
+	d.ring(compute.Look{Queue: "b2"})
+	d.told("open b2 100ms")
+	d.ended("b2", -1, 0)
+	d.look()
+	d.told("open b1 100ms")
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advise
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// noteSavers counts a host that saves for a queue, or no more.
+func (a *Advisor) noteSavers(s *compute.Saving, n int) {
+	if s == nil {
+		return
+	}
+	if a.savers[s.Queue] += uint32(n); a.savers[s.Queue] == 0 {
+		delete(a.savers, s.Queue)
+	}
+	a.MarkDirty(s.Queue)
+}
+
+// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not.
+func (a *Advisor) FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool {
+	i, listed := a.at[q]
+	return listed && a.counts[i][eligible] > 0 &&
+		slices.ContainsFunc(a.order, func(h *host) bool { return h.is[i] == eligible && !not(h.beacon.Host) })
+}
+
+// TakesWork is how many hosts take work: they are heard of, and enabled.
+func (a *Advisor) TakesWork() (n int) {
+	for _, h := range a.order {
+		if h.takesWork() {
+			n++
+		}
+	}
+	return n
+}
+
+func (h *host) takesWork() bool {
+	return !h.silent && h.beacon.State == compute.HostEnabled && !h.beacon.Asks
+}
+
+// Saves is what a host saves for, by its last beacon; nil: nothing. It is not known of a host that takes no work.
+func (a *Advisor) Saves(id compute.HostID) (s *compute.Saving, known bool) {
+	h := a.hosts[id]
+	if h == nil || !h.takesWork() {
+		return nil, false
+	}
+	return h.beacon.Saving, true
+}
+
+// EachSaver calls each with every host that saves, and when it was heard.
+func (a *Advisor) EachSaver(each func(compute.HostID, compute.Saving, time.Time)) {
+	if len(a.savers) == 0 {
+		return
+	}
+	for _, h := range a.order {
+		if s := h.beacon.Saving; s != nil && h.takesWork() {
+			each(h.beacon.Host, *s, h.heard)
+		}
+	}
+}
+
+// Full calls each with every host that would fit a queue's work when emptier, can be told to save, and saves for none.
+// missing is how much of what it needs is not free there, of the class of which most is, from 0 to 1. A host on which
+// machines that Berth did not start leave too little is none of them: it never has the room.
+func (a *Advisor) Full(q compute.QueueName, each func(h compute.HostID, missing float64)) {
+	i, listed := a.at[q]
+	if !listed || a.counts[i][full] == 0 {
+		return
+	}
+	for _, h := range a.order {
+		if h.is[i] != full || !h.stream || !h.beacon.Saves || h.beacon.Saving != nil || !h.takesWork() {
+			continue
+		}
+		if missing, ever := h.missing(&a.queues[i], a.names); ever {
+			each(h.beacon.Host, missing)
+		}
+	}
+}
+
+// missing is how much of what a queue needs a host has not free, and whether it ever may have it.
+func (h *host) missing(q *queue, n *names) (most float64, ever bool) {
+	for c, i := range n.classes {
+		for _, x := range q.needs {
+			if x.class != i || x.amount <= 0 {
+				continue
+			}
+			if h.empty[i]-h.beacon.Inventory.Unmanaged[c] < x.amount {
+				return 0, false
+			}
+			most = max(most, float64(x.amount-max(0, h.free[i]))/float64(x.amount))
+		}
+	}
+	return most, true
+}

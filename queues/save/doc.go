@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package save decides which hosts save room for large work.
+//
+// Where hosts are full, each processor that becomes free is taken by small work at once, and work that needs eight of
+// them never finds eight together on one host. So one host keeps what becomes free on it for work that has waited
+// longest, until that fits or the time is over:
+//
+//	a build has waited After, no host fits it      one host begins to save for it: of those that would fit it when
+//	                                               emptier the one that has the largest share of it free
+//	the host has taken it, or it has gone          the host saves no more
+//	it has saved for For                           in vain: the queue has no host save for a while, For after the first
+//	                                               time and twice as long after each, up to MostPause
+//
+// At most one host in Share saves at a time, and one in any case; the work that has waited longest comes first. A host
+// saves for one queue at a time.
+//
+// All of it are hints, as rings are: the host decides by what it has, and two queue managers that choose at once do no
+// harm. Since when a build waits is told by the clock of the process that asks, so a queue manager that has been elected
+// waits After anew; hosts that save already it finds by their beacons.
+package save

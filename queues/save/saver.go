@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package save
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Saver remembers which work waits and which hosts save for it. It is not safe for concurrent use; times must not go
+// backwards.
+type Saver struct {
+	rules  Rules
+	world  World
+	queues map[compute.QueueName]*queue
+	looked time.Time                    // when it was last asked
+	some   bool                         // work waited then, or hosts saved
+	spent  map[compute.HostID]time.Time // when each host was told that it need not save any more, of late
+}
+
+// queue is one in which work waits.
+type queue struct {
+	name   compute.QueueName
+	seen   map[string]time.Time // since when each of its first builds is known to wait
+	late   []Build              // of them: those that have waited long enough, in their order
+	since  time.Time            // since when the first of those waits
+	short  bool                 // there were some while no host fitted
+	savers map[compute.HostID]*saver
+	failed int                    // savings in vain since the last that was not, or pause
+	vain   int                    // pauses in a row
+	rests  time.Time              // no host saves for it until then
+	again  time.Time              // hosts are not looked for until then
+	tried  map[compute.HostID]int // how often each has saved in vain
+}
+
+// saver is a host that was told to save, or says that it does.
+type saver struct {
+	since, until time.Time
+	told         time.Time
+	times        int  // told without having said so
+	said         bool // its beacon has said so
+}
+
+// New is a saver that knows of nothing.
+func New(r Rules, w World) *Saver {
+	return &Saver{rules: r, world: w, queues: map[compute.QueueName]*queue{}, spent: map[compute.HostID]time.Time{}}
+}
+
+// Reset forgets everything: another queue manager has chosen until now.
+func (s *Saver) Reset() {
+	clear(s.queues)
+	s.looked, s.some = time.Time{}, false
+}
+
+// Next is when Tell should be asked again though nothing comes; zero: when work comes.
+func (s *Saver) Next() time.Time {
+	if !s.some {
+		return time.Time{}
+	}
+	return s.looked.Add(Every)
+}
+
+// Saved is for how many queues hosts save, and how many hosts do.
+func (s *Saver) Saved() (queues, hosts int) {
+	for _, q := range s.queues {
+		if hosts += len(q.savers); len(q.savers) > 0 {
+			queues++
+		}
+	}
+	return queues, hosts
+}
+
+// Late says whether work of a queue has waited for long, and for a while of that fitted no host.
+func (s *Saver) Late(q compute.QueueName) bool {
+	x := s.queues[q]
+	return x != nil && x.short
+}
+
+// Tell is what hosts are to be told now; it counts as told. Asked too early it answers nothing.
+func (s *Saver) Tell(now time.Time) (out []Told) {
+	if s.rules.After == 0 || now.Sub(s.looked) < Every && !s.looked.IsZero() {
+		return nil
+	}
+	s.looked = now
+	s.note(now)
+	out = append(s.dismiss(now), s.adopt(now)...)
+	for _, q := range s.byAge() {
+		out = append(out, s.repeat(q, now)...)
+	}
+	out = append(out, s.choose(now)...)
+	s.some = len(s.queues) > 0
+	return out
+}
+
+// note takes in what waits.
+func (s *Saver) note(now time.Time) {
+	waits := map[compute.QueueName]bool{}
+	s.world.Waiting(func(name compute.QueueName, first []Build) {
+		waits[name] = true
+		q := s.queue(name)
+		seen := make(map[string]time.Time, len(first))
+		q.late, q.since = nil, time.Time{}
+		for _, b := range first {
+			since, known := q.seen[b.Key]
+			if !known {
+				since = now
+			}
+			if seen[b.Key] = since; now.Sub(since) >= s.rules.After {
+				q.late = append(q.late, b)
+				if q.since.IsZero() || since.Before(q.since) {
+					q.since = since
+				}
+			}
+		}
+		q.seen = seen
+		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
+	})
+	for name, q := range s.queues {
+		if waits[name] {
+			continue
+		}
+		if q.late, q.seen, q.short = nil, nil, false; len(q.savers) == 0 {
+			delete(s.queues, name)
+		}
+	}
+}
+
+func (s *Saver) queue(name compute.QueueName) *queue {
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{name: name, savers: map[compute.HostID]*saver{}, tried: map[compute.HostID]int{}}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// dismiss forgets the savings that are over, and ends those that nothing waits for any more.
+func (s *Saver) dismiss(now time.Time) (out []Told) {
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		q := s.queues[name]
+		for _, h := range q.hosts() {
+			x := q.savers[h]
+			says, known := s.world.Saves(h)
+			switch {
+			case !known || says.For() != "" && says.For() != name || x.said && says == nil && now.Before(x.until):
+				delete(q.savers, h) // it has taken its work, or has stopped by itself
+				q.vain, q.failed = 0, 0
+			case !now.Before(x.until):
+				delete(q.savers, h)
+				q.inVain(h, s.rules, now)
+			}
+			if says.For() == name {
+				x.said = true
+			}
+		}
+		most := min(len(q.seen), s.rules.Each) // not late ones: after an election there are none yet
+		for _, h := range q.newest() {
+			if len(q.savers) <= most {
+				break
+			}
+			delete(q.savers, h)
+			out = append(out, s.spend(h, name, now))
+		}
+		if len(q.seen) == 0 && len(q.savers) == 0 {
+			delete(s.queues, name)
+		}
+	}
+	return out
+}
+
+// spend tells a host that it need not save any more.
+func (s *Saver) spend(h compute.HostID, q compute.QueueName, now time.Time) Told {
+	maps.DeleteFunc(s.spent, func(_ compute.HostID, at time.Time) bool { return now.Sub(at) >= toldEvery })
+	s.spent[h] = now
+	return Told{h, compute.Look{Queue: q, Spend: true}}
+}
+
+// inVain has the queue pause: what was kept free for it others shall have for as long, and longer each time.
+func (q *queue) inVain(h compute.HostID, r Rules, now time.Time) {
+	q.tried[h]++
+	if q.failed++; q.failed < len(q.savers)+1 {
+		return
+	}
+	q.vain, q.failed = q.vain+1, 0
+	q.rests = now.Add(min(r.For<<min(q.vain-1, mostPauses), r.MostPause()))
+}
+
+// adopt takes hosts that say that they save though nobody here has told them to: a queue manager before did. Where
+// nothing waits that they could save for they are told so.
+func (s *Saver) adopt(now time.Time) (out []Told) {
+	s.world.EachSaver(func(h compute.HostID, says compute.Saving, heard time.Time) {
+		q := s.queues[says.Queue]
+		until := heard.Add(says.Left)
+		switch {
+		case q == nil && now.Before(until) && now.Sub(s.spent[h]) >= toldEvery:
+			out = append(out, s.spend(h, says.Queue, now))
+		case q != nil && q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
+			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true}
+		}
+	})
+	return out
+}
+
+// repeat tells the hosts that save for a queue once more, now and then.
+func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
+	for _, h := range q.hosts() {
+		x := q.savers[h]
+		if now.Sub(x.told) < toldEvery {
+			continue
+		}
+		if x.times++; !x.said && x.times >= mostUnsaid {
+			delete(q.savers, h)
+			q.tried[h]++
+			continue
+		}
+		x.told = now
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now)}})
+	}
+	return out
+}
+
+// choose finds hosts for what has waited longest.
+func (s *Saver) choose(now time.Time) (out []Told) {
+	busy := map[compute.HostID]bool{}
+	s.world.EachSaver(func(h compute.HostID, _ compute.Saving, _ time.Time) { busy[h] = true })
+	for _, q := range s.queues {
+		for h := range q.savers {
+			busy[h] = true
+		}
+	}
+	most, looked := max(1, s.world.Hosts()/s.rules.Share), 0
+	for _, q := range s.byAge() {
+		if len(busy) >= most || looked == mostLooked {
+			break
+		}
+		if !q.wants(s.rules, now) || s.world.Fits(q.name, q.late[0]) {
+			continue
+		}
+		looked++
+		h, found := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
+		if !found {
+			q.again = now.Add(lookedEvery)
+			continue
+		}
+		busy[h] = true
+		q.savers[h] = &saver{since: now, until: now.Add(s.rules.For), told: now, times: 1}
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: s.rules.For}})
+	}
+	return out
+}
+
+// wants says whether another host is to save for the queue.
+func (q *queue) wants(r Rules, now time.Time) bool {
+	return len(q.savers) < min(len(q.late), r.Each) && !now.Before(q.rests) && !now.Before(q.again)
+}
+
+// best is the host that saves best for a build: the one that has saved for its queue in vain least often, and of
+// those the one that lacks least.
+func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found bool) {
+	least := 0.0
+	s.world.Full(q.name, func(h compute.HostID, missing float64) {
+		if busy[h] || !b.may(h) {
+			return
+		}
+		if c := cmp.Or(cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least), cmp.Compare(h, best)); !found || c < 0 {
+			best, least, found = h, missing, true
+		}
+	})
+	return best, found
+}
+
+// byAge are the queues, that of the work that has waited longest first.
+func (s *Saver) byAge() []*queue {
+	return slices.SortedFunc(maps.Values(s.queues), func(a, b *queue) int {
+		if c := cmp.Compare(boolNumber(len(a.late) == 0), boolNumber(len(b.late) == 0)); c != 0 {
+			return c
+		}
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.name, b.name))
+	})
+}
+
+func boolNumber(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// hosts are those that save for the queue, by name.
+func (q *queue) hosts() []compute.HostID { return slices.Sorted(maps.Keys(q.savers)) }
+
+// newest are those that save for the queue, the one that began last first.
+func (q *queue) newest() []compute.HostID {
+	return slices.SortedFunc(maps.Keys(q.savers), func(a, b compute.HostID) int {
+		return cmp.Or(q.savers[b].since.Compare(q.savers[a].since), cmp.Compare(a, b))
+	})
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package save
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// world is what the saver is told: one queue waits for eight processors unless it is said otherwise.
+type world struct {
+	*Saver
+	t      *testing.T
+	now    time.Time
+	waits  map[compute.QueueName][]Build
+	fits   bool
+	free   map[compute.HostID]float64 // hosts that are full, and how much is missing there
+	gone   map[compute.HostID]bool
+	saving map[compute.HostID]*compute.Saving
+	heard  map[compute.HostID]time.Time
+}
+
+func (w *world) Waiting(each func(compute.QueueName, []Build)) {
+	for _, q := range slices.Sorted(maps.Keys(w.waits)) {
+		if len(w.waits[q]) > 0 {
+			each(q, w.waits[q])
+		}
+	}
+}
+
+func (w *world) Fits(compute.QueueName, Build) bool { return w.fits }
+func (w *world) Hosts() int                         { return len(w.free) - len(w.gone) }
+
+func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
+	for h, missing := range w.free {
+		if !w.gone[h] && w.saving[h] == nil {
+			each(h, missing)
+		}
+	}
+}
+
+func (w *world) Saves(h compute.HostID) (*compute.Saving, bool) { return w.saving[h], !w.gone[h] }
+
+func (w *world) EachSaver(each func(compute.HostID, compute.Saving, time.Time)) {
+	for _, h := range slices.Sorted(maps.Keys(w.saving)) {
+		if s := w.saving[h]; s != nil && !w.gone[h] {
+			each(h, *s, w.heard[h])
+		}
+	}
+}
+
+// newWorld has so many hosts, h00 the one that lacks least.
+func newWorld(t *testing.T, hosts int, change ...func(*Rules)) *world {
+	w := &world{
+		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), waits: map[compute.QueueName][]Build{},
+		free: map[compute.HostID]float64{}, gone: map[compute.HostID]bool{},
+		saving: map[compute.HostID]*compute.Saving{}, heard: map[compute.HostID]time.Time{},
+	}
+	for i := range hosts {
+		w.free[compute.HostID(fmt.Sprintf("h%02d", i))] = float64(i+1) / float64(hosts+1)
+	}
+	rules := Rules{After: 30 * time.Second, For: 10 * time.Minute, Share: 10, Each: MostBuilds}
+	for _, f := range change {
+		f(&rules)
+	}
+	w.Saver = New(rules, w)
+	return w
+}
+
+// wait has builds lie in a queue.
+func (w *world) wait(q compute.QueueName, keys ...string) {
+	w.waits[q] = nil
+	for _, k := range keys {
+		w.waits[q] = append(w.waits[q], Build{Key: k})
+	}
+}
+
+// pass lets time go by and answers what hosts are told, for the first time or the last.
+func (w *world) pass(d time.Duration) (told []string) {
+	for end := w.now.Add(d); !w.now.After(end); w.now = w.now.Add(Every) {
+		for _, x := range w.Tell(w.now) {
+			what := "spends " + string(x.Look.Queue)
+			if !x.Look.Spend {
+				what = "saves " + string(x.Look.Queue)
+			}
+			told = append(told, string(x.Host)+" "+what)
+			w.hears(x)
+		}
+		for h, s := range w.saving {
+			if s != nil && !w.now.Before(w.heard[h].Add(s.Left)) {
+				w.saving[h] = nil
+			}
+		}
+	}
+	return slices.Compact(told)
+}
+
+// hears has the host do as it is told, and say so.
+func (w *world) hears(x Told) {
+	if w.heard[x.Host] = w.now; x.Look.Spend {
+		w.saving[x.Host] = nil
+		return
+	}
+	w.saving[x.Host] = &compute.Saving{Queue: x.Look.Queue, Left: x.Look.Save}
+}
+
+func (w *world) want(got []string, want ...string) {
+	w.t.Helper()
+	if !slices.Equal(got, want) {
+		w.t.Errorf("told: %s\nwant: %s", strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+}
+
+func TestTheNearestHostSavesForWhatHasWaited(t *testing.T) {
+	w := newWorld(t, 5)
+	w.wait("q", "a")
+	w.want(w.pass(29 * time.Second))
+	w.want(w.pass(time.Minute), "h00 saves q")
+	if queues, hosts := w.Saved(); queues != 1 || hosts != 1 || !w.Late("q") || w.Late("other") {
+		t.Errorf("%d hosts save for %d queues", hosts, queues)
+	}
+	w.wait("q")
+	w.want(w.pass(5*time.Second), "h00 spends q")
+	if queues, hosts := w.Saved(); queues != 0 || hosts != 0 || !w.Next().IsZero() {
+		t.Errorf("%d hosts save for %d queues, and it wants to be asked at %v", hosts, queues, w.Next())
+	}
+}
+
+func TestNoneSavesForWhatFits(t *testing.T) {
+	w := newWorld(t, 5)
+	w.fits = true
+	w.wait("q", "a")
+	w.want(w.pass(time.Hour))
+	if w.Late("q") {
+		t.Error("what fits somewhere is called late")
+	}
+}
+
+func TestNoneSavesIfThatIsSwitchedOff(t *testing.T) {
+	w := newWorld(t, 5, func(r *Rules) { r.After = 0 })
+	w.wait("q", "a")
+	w.want(w.pass(time.Hour))
+}
+
+// A host that took the work saves no more; what waits next has another, and has waited by then.
+func TestAHostThatTookTheWorkIsNotTold(t *testing.T) {
+	w := newWorld(t, 20)
+	w.wait("q", "a", "b")
+	w.want(w.pass(40*time.Second), "h00 saves q", "h01 saves q")
+	w.saving["h00"], w.free = nil, map[compute.HostID]float64{"h01": 0.5, "h02": 0.5}
+	w.wait("q", "b")
+	w.want(w.pass(10*time.Second), "h01 saves q") // once more
+	if _, hosts := w.Saved(); hosts != 1 {
+		t.Errorf("%d hosts save", hosts)
+	}
+}
+
+// One host in ten saves at most, and the work that has waited longest comes first.
+func TestFewSaveAndTheLongestWaitingFirst(t *testing.T) {
+	w := newWorld(t, 20)
+	w.wait("young")
+	w.wait("z-old", "1", "2")
+	w.pass(10 * time.Second)
+	w.wait("young", "3", "4")
+	w.want(w.pass(50*time.Second), "h00 saves z-old", "h01 saves z-old", "h00 saves z-old", "h01 saves z-old", "h00 saves z-old", "h01 saves z-old")
+	w.wait("z-old")
+	w.want(w.pass(3*time.Second), "h01 spends z-old", "h00 spends z-old", "h00 saves young", "h01 saves young")
+}
+
+// A queue for which hosts have saved in vain pauses, longer each time, and then another host saves.
+func TestInVain(t *testing.T) {
+	w := newWorld(t, 3)
+	w.wait("q", "a")
+	var began []time.Duration
+	first, start := map[string]bool{}, w.now
+	was := ""
+	for range 3 * 3600 {
+		for _, x := range w.pass(0) {
+			if x != was {
+				began, was = append(began, w.now.Sub(start).Round(time.Minute)), x
+			}
+			first[x] = true
+		}
+	}
+	// 10 min each; the pauses between are of 10, 20 and 40 min
+	want := []time.Duration{1 * time.Minute, 21 * time.Minute, 51 * time.Minute, 101 * time.Minute}
+	if len(began) < 4 || !slices.Equal(began[:4], want) || len(first) != 3 {
+		t.Errorf("hosts began to save at %v, %v did", began, slices.Collect(maps.Keys(first)))
+	}
+}
+
+// The host that avoids the work, or takes none, does not save for it.
+func TestHostsThatMayNotHaveIt(t *testing.T) {
+	w := newWorld(t, 3)
+	w.waits["q"] = []Build{{Key: "a", Not: func(h compute.HostID) bool { return h == "h00" }}}
+	w.gone["h01"] = true
+	w.want(w.pass(40*time.Second), "h02 saves q")
+	w.gone["h02"], w.gone["h01"] = true, false
+	w.want(w.pass(15*time.Second), "h01 saves q")
+}
+
+// A queue manager that is elected counts the hosts that save, and ends what nothing waits for.
+func TestAnElectedOneTakesOver(t *testing.T) {
+	w := newWorld(t, 3)
+	w.saving["h01"], w.heard["h01"] = &compute.Saving{Queue: "q", Left: 5 * time.Minute}, w.now
+	w.saving["h02"], w.heard["h02"] = &compute.Saving{Queue: "gone", Left: 5 * time.Minute}, w.now
+	w.wait("q", "a")
+	w.want(w.pass(4*time.Minute), "h02 spends gone", "h01 saves q")
+	if queues, hosts := w.Saved(); queues != 1 || hosts != 1 {
+		t.Errorf("%d hosts save for %d queues", hosts, queues)
+	}
+	w.Reset()
+	if _, hosts := w.Saved(); hosts != 0 {
+		t.Errorf("%d hosts save after a reset", hosts)
+	}
+}
+
+// A host that does not say that it saves is told a few times; then another is.
+func TestAHostThatDoesNotSave(t *testing.T) {
+	w := newWorld(t, 3)
+	w.wait("q", "a")
+	hosts := map[compute.HostID]int{}
+	for range 120 {
+		w.now = w.now.Add(time.Second)
+		for _, x := range w.Tell(w.now) { // nobody says a thing
+			hosts[x.Host]++
+		}
+	}
+	if !maps.Equal(hosts, map[compute.HostID]int{"h00": 2, "h01": 2, "h02": 2}) {
+		t.Errorf("told were %v", hosts)
+	}
+}
