@@ -125,8 +125,7 @@ func TestWholeThatLies(t *testing.T) {
 		"another project's": func(b *compute.Build) { b.Parts[1].Project = "q" },
 		"no attempt":        func(b *compute.Build) { b.Parts[1].Attempt = 0 },
 	} {
-		var b compute.Build
-		b = compute.Build{Instance: id(1), Project: "p", Attempt: 1, Resources: small.Plus(small)}
+		b := compute.Build{Instance: id(1), Project: "p", Attempt: 1, Resources: small.Plus(small)}
 		part := compute.Build{Instance: id(1), Project: "p", Attempt: 1, Resources: small}
 		second := part
 		second.Instance = id(2)

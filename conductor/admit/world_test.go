@@ -479,10 +479,10 @@ func (w *world) obey(a *agent, m *machine, c compute.Command) {
 // trouble is what happens to hosts.
 func (w *world) trouble(a *agent) {
 	switch rapid.IntRange(0, 4).Draw(w.t, "trouble") {
-	case 0: // unanswered for too long: given back
+	case 0: // unanswered for too long: given back, so the attempt may come again
 		for _, m := range a.machines {
 			if m.state == "claimed" {
-				m.state = "ended"
+				m.state = "denied"
 				a.say(m, compute.ReportReturned)
 			}
 		}
