@@ -129,6 +129,8 @@ func (o CommandOp) AboutHost() bool {
 type Look struct {
 	Queue QueueName
 	Hold  time.Duration // how long to wait on the queue; 0: look, and again as long as work comes
+	// Oldest is since when the oldest work in the queue waits, as the queue manager knows it; zero: it does not say.
+	Oldest time.Time
 }
 
 // MaxHold bounds how long a host waits on a queue because it was rung once. A

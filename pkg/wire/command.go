@@ -105,14 +105,17 @@ func lookTo(l *compute.Look) *pb.Look {
 	if l == nil {
 		return nil
 	}
-	return &pb.Look{Queue: text(l.Queue), Hold: span(l.Hold)}
+	return &pb.Look{Queue: text(l.Queue), Hold: span(l.Hold), Oldest: stamp(l.Oldest)}
 }
 
 func lookFrom(r *reader, m *pb.Look) *compute.Look {
 	if m == nil {
 		return nil
 	}
-	l := compute.Look{Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold())}
+	l := compute.Look{
+		Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold()),
+		Oldest: r.time("look.oldest", m.GetOldest()),
+	}
 	r.atMost("look.queue", len(l.Queue), maxQueueName)
 	r.check(l.Check())
 	return &l

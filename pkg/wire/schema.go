@@ -16,16 +16,19 @@ import (
 // What is written is another matter: the least schema that has all that the record says,
 // which its encoder chooses. It is compute.FirstSchema, schemaSealed for what has sealed
 // user data (decision 0052), schemaGroups for what is about a member of a group
-// (decision 0062), schemaSets for what is of a set (decision 0063), and schemaSpread for
-// groups that spread their members, and for the instances of those (decision 0064). So a
-// cell without these is one that older versions read.
-const Schema = 4
+// (decision 0062), schemaSets for what is of a set (decision 0063), schemaSpread for
+// groups that spread their members, and for the instances of those (decision 0064), and
+// schemaPriority for requests of another class than the normal one, and their instances
+// (decision 0067). So a cell without these is one that older versions read.
+const Schema = 5
 
 const (
 	schemaSealed compute.Schema = 2 // has sealed user data
 	schemaGroups compute.Schema = 3 // has members of groups
 	schemaSets   compute.Schema = 4 // has instances of sets
 	schemaSpread compute.Schema = 4 // has groups that spread their members
+
+	schemaPriority compute.Schema = 5 // has requests of low and high priority
 )
 
 // says is what a record says that not every version reads.
@@ -34,11 +37,14 @@ type says struct {
 	member bool // of a group
 	ofSet  bool
 	spread bool // a group that spreads its members, or an instance of one
+	ranked bool // a priority that is not normal
 }
 
 // inLeastSchema is the record in the least schema that has all that it says.
 func (r Record) inLeastSchema(s says) Record {
 	switch {
+	case s.ranked:
+		return r.InSchema(schemaPriority)
 	case s.ofSet:
 		return r.InSchema(schemaSets)
 	case s.spread:

@@ -26,6 +26,8 @@ func TestWrittenInTheFirstSchema(t *testing.T) {
 			want = "3"
 		case strings.HasSuffix(s.name, "-set"), strings.HasSuffix(s.name, "-spread"):
 			want = "4"
+		case strings.HasSuffix(s.name, "-ranked"):
+			want = "5"
 		}
 		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: fmt.Sprint(Schema + 1)} {
 			if got := string(s.rec.WrittenUpTo(n).Header(HeaderSchema)); got != want {
@@ -43,9 +45,9 @@ func inSchemaOfGroups(s sample) bool {
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
 // that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one that
-// does not.
+// does not, nor a request of a class as one of none.
 func TestNotOverlooked(t *testing.T) {
-	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples()) {
+	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples(), prioritySamples()) {
 		last := compute.Schema(1) // that does not know it
 		switch {
 		case inSchemaOfGroups(s):
@@ -54,6 +56,8 @@ func TestNotOverlooked(t *testing.T) {
 			last = schemaSets - 1
 		case strings.HasSuffix(s.name, "-spread"):
 			last = schemaSpread - 1
+		case strings.HasSuffix(s.name, "-ranked"):
+			last = schemaPriority - 1
 		case !strings.HasSuffix(s.name, "-sealed"):
 			continue
 		}

@@ -353,7 +353,9 @@ type Look struct {
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// hold is how long the host should wait on the queue, as long as its work
 	// fits; absent: it looks, and again as long as work comes.
-	Hold          *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	// oldest is since when the oldest work in the queue waits, as far as is known; absent: not said.
+	Oldest        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +400,13 @@ func (x *Look) GetQueue() string {
 func (x *Look) GetHold() *durationpb.Duration {
 	if x != nil {
 		return x.Hold
+	}
+	return nil
+}
+
+func (x *Look) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
 	}
 	return nil
 }
@@ -500,10 +509,11 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
-	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"K\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\x7f\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
-	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x82\x01\n" +
+	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x122\n" +
+	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\"\x82\x01\n" +
 	"\n" +
 	"ConsoleAsk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -566,12 +576,13 @@ var file_berth_v1_command_proto_depIdxs = []int32{
 	2,  // 8: berth.v1.Command.voices:type_name -> berth.v1.Voice
 	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
 	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
-	9,  // 11: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 11: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
+	9,  // 12: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }
