@@ -84,7 +84,7 @@ func newWorld(t *rapid.T) *world {
 		grants: map[string]string{}, asked: map[compute.InstanceID]bool{}, claimed: map[compute.InstanceID]bool{},
 		ran: map[compute.InstanceID]bool{}, deleted: map[compute.InstanceID]bool{},
 	}
-	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
+	w.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: 4}}
 	for i := range 3 {
 		w.agents = append(w.agents, &agent{id: compute.HostID(fmt.Sprintf("h%d", i))})
 	}
@@ -96,6 +96,12 @@ func newWorld(t *rapid.T) *world {
 		{Project: "p", Name: "both", Policy: compute.AntiAffinity, Most: 1, Spread: "zone", Skew: 1},
 	} {
 		w.view.Groups[g.Key()] = g
+	}
+	for _, q := range slices.Collect(maps.Values(w.view.Queues)) {
+		for _, p := range compute.Priorities() {
+			tier := q.Tier(p)
+			w.view.Queues[tier.Name] = tier
+		}
 	}
 	w.hear(HostsRead{})
 	return w
@@ -159,7 +165,10 @@ func (w *world) feedback(undelivered bool) {
 func (w *world) boot(id compute.InstanceID) {
 	w.asked[id] = true
 	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
-	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"))
+	b.Rules = compute.RulesOf(
+		rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"),
+		compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"),
+	)
 	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
 		*b = b.Having("zone", value)
 	}
