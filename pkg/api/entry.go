@@ -78,7 +78,7 @@ func (k entry) queue() compute.QueueName {
 	if k.instance != nil {
 		return k.instance.Queue
 	}
-	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
+	return k.request.Boot.Queue()
 }
 
 // needsQueue says whether its queue is still needed for it.
