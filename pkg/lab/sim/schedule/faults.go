@@ -92,6 +92,8 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
 	case "groups":
 		return len(s.World.Groups) > 0
+	case "ranked":
+		return s.Ranked()
 	case "spread":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}
