@@ -39,9 +39,9 @@ func (c *Conductor) applyCatalog(e wire.CatalogEntry) {
 	case e.GroupName != "":
 		set(c.view.Groups, compute.GroupKey{Project: e.Project, Name: e.GroupName}, e.Group, e.Removed)
 	case e.Quota != nil:
-		set(c.view.Quotas, e.Project, &e.Quota.Limits, e.Removed)
+		set(c.view.Quotas, e.Project, e.Quota, e.Removed)
 	default:
-		set[compute.Project, compute.Resources](c.view.Quotas, e.Project, nil, true)
+		set[compute.Project, compute.Quota](c.view.Quotas, e.Project, nil, true)
 	}
 }
 

@@ -84,7 +84,7 @@ func (m *Manager) Hosts(recs []wire.Record, end bool) {
 func (m *Manager) Instances(recs []wire.Record, end bool) {
 	m.apply(instancesStream, recs, end, func(rec wire.Record, now time.Time) {
 		turn := m.view.instance(rec, now)
-		if turn.freed {
+		if turn.freed || turn.lacks {
 			wake(m.reconcile)
 		}
 		if turn.told {

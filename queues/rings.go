@@ -5,6 +5,7 @@ package queues
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -57,7 +58,7 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
 	now := time.Now()
-	rings := append(t.view.ringer.Rings(now), t.view.tellSavers(now)...)
+	rings := append(t.view.ranked(t.view.ringer.Rings(now), now), t.view.tellSavers(now)...)
 	wait := time.Minute
 	for _, next := range []time.Time{t.view.ringer.Next(), t.view.saver.Next()} {
 		if !next.IsZero() {
@@ -65,6 +66,24 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 		}
 	}
 	return rings, wait
+}
+
+// ranked tells with each ring since when the oldest work in the queue waits, and has what is to be served first come first.
+func (v *view) ranked(rings []ring.Ring, now time.Time) []ring.Ring {
+	for i := range rings {
+		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, now)
+	}
+	rank := func(r ring.Ring) time.Time { return v.listed[r.Look.Queue].Priority.Rank(r.Look.Oldest) }
+	slices.SortStableFunc(rings, func(a, b ring.Ring) int {
+		if none := a.Look.Oldest.IsZero(); none != b.Look.Oldest.IsZero() {
+			if none {
+				return 1
+			}
+			return -1
+		}
+		return rank(a).Compare(rank(b))
+	})
+	return rings
 }
 
 // ringTimeout is how long a ring may be on its way.

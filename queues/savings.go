@@ -32,7 +32,7 @@ func (s savings) Waiting(each func(compute.QueueName, []save.Build)) {
 			if len(first) == save.MostBuilds {
 				break
 			}
-			first = append(first, save.Build{Key: w.key, Not: v.keptFrom(w.key)})
+			first = append(first, save.Build{Key: w.key, Class: v.listed[q].Priority, Not: v.keptFrom(w.key)})
 		}
 		if len(first) > 0 {
 			each(q, first)

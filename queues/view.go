@@ -30,7 +30,7 @@ type view struct {
 	mu         sync.Mutex
 	flavors    map[compute.FlavorName]compute.Flavor
 	axes       map[compute.AxisName]compute.Capability
-	wanted     []compute.Queue // nil: to be worked out anew
+	wanted     []compute.Queue // by the catalog; nil: to be worked out anew
 	listed     map[compute.QueueName]compute.Queue
 	relisted   bool                            // the advisor has not been told
 	closed     map[compute.QueueName]time.Time // since when it is known to be closed
@@ -134,10 +134,16 @@ func (v *view) catalog(rec wire.Record, now time.Time) {
 	v.wanted = nil
 }
 
-// wantedQueues works out what the catalog asks for. A flavor that would make
+// wantedQueues is what is wanted: what the catalog asks for, and the tiers of that.
+func (v *view) wantedQueues() []compute.Queue {
+	queues := v.fromCatalog()
+	return slices.Concat(queues, v.tiers(queues))
+}
+
+// fromCatalog works out what the catalog asks for. A flavor that would make
 // more queues than may be is left out whole: the catalog refuses it, so only
 // a foreign hand wrote it.
-func (v *view) wantedQueues() []compute.Queue {
+func (v *view) fromCatalog() []compute.Queue {
 	if v.wanted != nil {
 		return v.wanted
 	}
@@ -241,6 +247,7 @@ type queueChange struct {
 	told  bool // work came into a queue, or the last went: agents should hear of it
 	came  bool // work came into a queue: hosts should be rung
 	freed bool // the last instance left a queue that does not stay: it may go now
+	lacks bool // it needs a tier that is not listed
 }
 
 // instance keeps only the instances that need a queue.
@@ -293,7 +300,7 @@ func (v *view) instance(rec wire.Record, now time.Time) (out queueChange) {
 		v.advisor.MarkDirty(was.queue)
 	}
 	if is.queue != "" {
-		out.told = v.add(key, is) || out.told
+		out.told, out.lacks = v.add(key, is) || out.told, v.lacks(is.queue)
 	}
 	if is.waiting {
 		v.ringer.Came(is.queue, work, now)
@@ -451,13 +458,21 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
 	p.Depth += uint64(published)
 	p.Avoided, p.Late = v.avoided(l), v.saver.Late(q)
-	for first := range l.waiting.From(nil) {
-		if published > 0 {
-			p.Oldest = first.due
-		}
-		break
-	}
+	p.Oldest = v.oldest(q, now)
 	return p
+}
+
+// oldest is since when the oldest work that lies in a queue waits; zero: none does.
+func (v *view) oldest(q compute.QueueName, now time.Time) time.Time {
+	if l := v.loads[q]; l != nil {
+		for first := range l.waiting.From(nil) {
+			if !first.due.After(now) {
+				return first.due
+			}
+			break
+		}
+	}
+	return time.Time{}
 }
 
 // work counts what each queue must still serve. What only a later Berth can read may

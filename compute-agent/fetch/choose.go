@@ -17,7 +17,7 @@ func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
 	for _, o := range f.open {
 		maps.Copy(waiting, o.queues)
 	}
-	all := f.behind(room, f.rung(room, f.own(room, now), now), now)
+	all := f.above(room, f.behind(room, f.rung(room, f.own(room, now), now), now), now)
 	others := f.forOthers(room)
 	return slices.DeleteFunc(all, func(c offer.Candidate) bool {
 		return waiting[c.Queue] || f.leftAlone(c.Queue, now) || c.Queue != f.saving.queue && !others.Fits(c.Needs)
@@ -48,14 +48,43 @@ const AdviceWithin = 10 * time.Second
 // rung adds the queues that the host was rung for to those that it chose.
 func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
 	f.rings.Listed(now, func(q compute.QueueName, look bool) {
-		needs, ours := f.needs(q)
+		needs, class, ours := f.needs(q)
 		if !ours || !room.Fits(needs) {
 			return
 		}
 		var c *offer.Candidate
 		c, chosen = f.choose(chosen, q, needs)
 		c.Rung, c.Held, c.Deep, c.Extra = look, !look, c.Deep || look, false
+		c.Lies = f.lies(q, class, look, now)
 	})
+	return chosen
+}
+
+// above adds the queues of higher classes above those in which work lies, where there is not room for both: a host may have
+// heard of what lies in one and not of what lies in the other. It looks there for a moment, and where there was nothing
+// not again for an epoch.
+func (f *Fetcher) above(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
+	for _, c := range slices.Clone(chosen) {
+		base, _ := compute.SplitTier(c.Queue)
+		if f.queues[c.Queue].Priority == compute.PriorityNormal {
+			base = c.Queue
+		}
+		for _, p := range compute.Priorities() { // the highest first
+			q := compute.TierName(base, p)
+			if p == c.Priority || c.Since.IsZero() {
+				break
+			}
+			needs, class, ours := f.needs(q)
+			there := slices.ContainsFunc(chosen, func(o offer.Candidate) bool { return o.Queue == q && !o.Since.IsZero() })
+			if !ours || class != p || there || f.sampler.Refuted(q, now) || !room.Fits(needs) ||
+				c.Needs.Plus(needs).FitsIn(room.Free()) {
+				continue
+			}
+			var probe *offer.Candidate
+			probe, chosen = f.choose(chosen, q, needs)
+			probe.Probe, probe.Lies = true, offer.Lies{Priority: p, Since: now, Most: 1}
+		}
+	}
 	return chosen
 }
 
@@ -64,7 +93,7 @@ func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time)
 func (f *Fetcher) behind(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
 	for _, h := range f.held {
 		q := h.ref.Queue.Name
-		if needs, ours := f.needs(q); ours && now.Before(h.until) && room.Fits(needs) {
+		if needs, _, ours := f.needs(q); ours && now.Before(h.until) && room.Fits(needs) {
 			var c *offer.Candidate
 			c, chosen = f.choose(chosen, q, needs)
 			c.Behind, c.Extra = true, false
@@ -85,10 +114,24 @@ func (f *Fetcher) choose(
 	return &chosen[i], chosen
 }
 
-// needs is what a queue's work needs, if it is for this host.
-func (f *Fetcher) needs(q compute.QueueName) (compute.Resources, bool) {
+// needs is what a queue's work needs, and its class, if it is for this host.
+func (f *Fetcher) needs(q compute.QueueName) (compute.Resources, compute.Priority, bool) {
 	is, there := f.queues[q]
-	return is.Resources, there && is.Accepts(f.traits)
+	return is.Resources, is.Priority, there && is.Accepts(f.traits)
+}
+
+// lies is what is known of the work that lies in a queue for which the host was rung: what advice and rings say, unless it was
+// looked for in vain where the host only waits. Work leaves a queue from its oldest on, so what says that the oldest is
+// younger is the newer word.
+func (f *Fetcher) lies(q compute.QueueName, class compute.Priority, look bool, now time.Time) offer.Lies {
+	known := f.sampler.Lies(q, class, now)
+	if !look && f.sampler.Refuted(q, now) {
+		return known
+	}
+	if since := f.rings.Since(q, now); since.After(known.Since) {
+		known.Since, known.Most = since, max(known.Most, 1)
+	}
+	return known
 }
 
 // LeaveAlone gives others the chance to take what this host should not.

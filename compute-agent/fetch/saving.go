@@ -49,7 +49,7 @@ func (f *Fetcher) SavingDue(now time.Time) time.Time {
 	if f.saving.queue == "" {
 		return time.Time{}
 	}
-	switch _, ours := f.needs(f.saving.queue); {
+	switch _, _, ours := f.needs(f.saving.queue); {
 	case !now.Before(f.saving.until):
 		f.endSaving(SavingTime)
 	case !ours:
@@ -84,7 +84,7 @@ func (f *Fetcher) Saving(now time.Time) *compute.Saving {
 	if f.saving.queue == "" {
 		return nil
 	}
-	needs, _ := f.needs(f.saving.queue)
+	needs, _, _ := f.needs(f.saving.queue)
 	return &compute.Saving{
 		Queue: f.saving.queue, Needs: needs, Age: now.Sub(f.saving.since), Left: max(0, f.saving.until.Sub(now)),
 	}
@@ -92,7 +92,7 @@ func (f *Fetcher) Saving(now time.Time) *compute.Saving {
 
 // forOthers is the room for other queues than the one that the host saves for.
 func (f *Fetcher) forOthers(room offer.Room) offer.Room {
-	if needs, ours := f.needs(f.saving.queue); ours && !f.waitsOn(f.saving.queue) {
+	if needs, _, ours := f.needs(f.saving.queue); ours && !f.waitsOn(f.saving.queue) {
 		return room.Keep(needs)
 	}
 	return room
@@ -134,7 +134,8 @@ func (f *Fetcher) beginFirst(
 func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
 	for _, s := range plan {
 		for _, c := range s.Candidates {
-			if c.Queue == f.saving.queue || f.sampler.Late(c.Queue) && (c.Called() || c.Deep) {
+			late := f.sampler.Late(c.Queue) && (c.Called() || c.Deep) && !f.outranked(c.Queue, plan)
+			if c.Queue == f.saving.queue || late {
 				out = append(out, c)
 			}
 		}
@@ -149,7 +150,22 @@ func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
 		if d := mine(a) - mine(b); d != 0 {
 			return d
 		}
-		return f.sampler.Oldest(a.Queue).Compare(f.sampler.Oldest(b.Queue))
+		return f.lateRank(a.Queue).Compare(f.lateRank(b.Queue))
 	})
 	return out
+}
+
+// lateRank is since when late work of a queue counts as waiting.
+func (f *Fetcher) lateRank(q compute.QueueName) time.Time {
+	return f.queues[q].Priority.Rank(f.sampler.Oldest(q))
+}
+
+// outranked says whether work of another class that is served first is known to lie where this host would fetch.
+func (f *Fetcher) outranked(q compute.QueueName, plan []offer.Session) bool {
+	return slices.ContainsFunc(plan, func(s offer.Session) bool {
+		return slices.ContainsFunc(s.Candidates, func(c offer.Candidate) bool {
+			class := f.queues[c.Queue].Priority
+			return class != f.queues[q].Priority && !c.Since.IsZero() && class.Rank(c.Since).Before(f.lateRank(q))
+		})
+	})
 }

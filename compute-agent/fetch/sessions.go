@@ -24,6 +24,7 @@ type opened struct {
 	extra  []compute.QueueName        // waited on for a short poll only: work is said to lie there
 	rung   []compute.QueueName        // looked at because the host was rung
 	full   []offer.Candidate          // listed, if others had to be left out because one fetch lists no more
+	ahead  []offer.Candidate          // listed, with work that others may have to wait for: it ends soon
 }
 
 // split finds the queues that came up since: the host was rung for them, they were
@@ -73,10 +74,10 @@ func (f *Fetcher) assign(q *Question, now time.Time) (sessions []wire.SessionID,
 			add(session, offer.Session{Candidates: some})
 		case busy && !secondaryBusy:
 			missed, rest := f.split(o, some)
-			add(session, offer.Session{Open: &o.Reserved, Candidates: rest})
+			add(session, offer.Session{Open: &o.Reserved, Candidates: rest, Ahead: o.ahead})
 			add(secondary, offer.Session{Candidates: missed})
 		case busy:
-			add(session, offer.Session{Open: &o.Reserved, Candidates: some})
+			add(session, offer.Session{Open: &o.Reserved, Candidates: some, Ahead: o.ahead})
 		}
 	}
 	return sessions, plan
@@ -121,10 +122,17 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 		if c.Rung {
 			o.rung, wait = append(o.rung, c.Queue), RungPoll
 		}
+		if c.Probe {
+			o.extra, wait = append(o.extra, c.Queue), RungPoll
+		}
 	}
 	for _, c := range p.Left {
 		o.passed[c.Queue] = true
 	}
+	if p.Awaited && wait == 0 {
+		wait = RungPoll
+	}
+	o.goAhead(p.Listed, wait > 0, p.Awaited)
 	if len(p.Listed) == offer.MostListed {
 		o.full = p.Listed
 	}
@@ -135,6 +143,19 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 	f.o.Opened()
 	refs = slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] })
 	f.o.Puller.Open(session, refs, wait)
+}
+
+// goAhead notes what a fetch that ends soon lists that has work, for which other work may have to wait: if some does, what is not
+// found is known not to be there, so that nothing waits for what was said and is not so.
+func (o *opened) goAhead(listed []offer.Candidate, soon, awaited bool) {
+	for _, c := range listed {
+		if c.Since.IsZero() || !soon {
+			continue
+		}
+		if o.ahead = append(o.ahead, c); awaited && !slices.Contains(o.extra, c.Queue) {
+			o.extra = append(o.extra, c.Queue)
+		}
+	}
 }
 
 // untilOwed is how long a fetch may last at most because the host was rung for another

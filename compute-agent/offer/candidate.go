@@ -18,14 +18,16 @@ type Candidate struct {
 	Extra   bool      // the host has not sampled it: work is the only reason to wait on it
 	Rung    bool      // the host was rung to look at it: it looks, and does not wait
 	Held    bool      // the host was rung to wait on it
+	Probe   bool      // work may lie there that is served before other work: the host looks, and does not wait
 	Behind  bool      // the host keeps work of it locked to see what lies behind, for a moment
 	Oldest  time.Time // since when; zero: not known
 	Order   uint64    // random, where nothing else tells
+	Lies
 }
 
-// Called says whether the queue is to be fetched at once: the host was rung for it, or
-// keeps work of it locked for this.
-func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind }
+// Called says whether the queue is to be fetched at once: the host was rung for it,
+// keeps work of it locked for this, or other work waits for it.
+func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind || c.Probe }
 
 // before is the order in which candidates are served: those to be fetched at once
 // come first, then those that were left out, then deep queues, the longest waiting

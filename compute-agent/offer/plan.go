@@ -24,6 +24,8 @@ type Session struct {
 	// Candidates are the queues chosen that are fetched there; for an open session
 	// those that its fetch does not list.
 	Candidates []Candidate
+	// Ahead are queues that the open fetch lists, and of which it will soon be known whether work lies there.
+	Ahead []Candidate
 }
 
 // Planned is what is to be fetched in one session.
@@ -31,6 +33,8 @@ type Planned struct {
 	Listed   []Candidate // nothing: no fetch
 	Left     []Candidate // chosen, and not listed now; of idle sessions only
 	Reserved             // to be held while it is open
+	// Awaited says that other work is not fetched until it is known whether work lies in what is listed: the fetch is to end soon.
+	Awaited bool
 }
 
 // Plan fills the idle sessions. Whatever all open fetches bring at once has room: each
@@ -42,6 +46,9 @@ type Planned struct {
 // back, against those that were left out less often: otherwise a session that is always asked first would keep, say,
 // the only device of the host to itself, and two sessions that are open in turn would keep a machine of the host's
 // size away for ever.
+//
+// Where work of several classes is known to lie, it is served by rank (Candidate.ranked), and what comes later in that order
+// is not listed beside what comes first as long as there may not be room for both: a fetch brings whatever it comes upon.
 func Plan(room Room, sessions []Session, slots int) []Planned {
 	p := plan{
 		sessions: sessions,
@@ -55,13 +62,17 @@ func Plan(room Room, sessions []Session, slots int) []Planned {
 		if l.Open != nil {
 			slots--
 		}
+		for _, c := range l.Ahead {
+			p.ahead = append(p.ahead, pair{i, false, c})
+		}
 		for _, c := range l.Candidates {
 			if l.Open == nil || c.Skipped > 0 {
 				all = append(all, pair{i, l.Open == nil, c})
 			}
 		}
 	}
-	slices.SortStableFunc(all, pair.before)
+	p.slots, p.byRank = slots, p.several(all)
+	slices.SortStableFunc(all, p.compare)
 	for _, x := range all {
 		slots = p.serve(x, slots)
 	}
@@ -87,12 +98,33 @@ func (a pair) before(b pair) int {
 	return a.Candidate.before(b.Candidate)
 }
 
+// several says whether work of several classes is known to lie where this host fetches, or would.
+func (p *plan) several(all []pair) bool {
+	var known []Candidate
+	for _, x := range slices.Concat(p.ahead, all) {
+		known = append(known, x.Candidate)
+	}
+	return severalClasses(known)
+}
+
+func (p *plan) compare(a, b pair) int {
+	if p.byRank {
+		if by := a.ranked(b.Candidate); by != 0 {
+			return by
+		}
+	}
+	return a.before(b)
+}
+
 type plan struct {
 	sessions []Session
 	out      []Planned
 	next     []Reserved // of each session: what its next fetch is to have
 	room     Room       // beside no fetch
 	held     []Reserved // kept for candidates until the open fetches have ended
+	slots    int        // for fetches that are not open yet
+	byRank   bool       // work of several classes is known to lie where this host fetches, or would
+	ahead    []pair     // with work that is served before what comes next
 
 	around map[int]Room // beside all other sessions, by session; worked out when it is asked for
 }
@@ -101,8 +133,9 @@ func (p *plan) serve(x pair, slots int) int {
 	out := &p.out[x.session]
 	opens := x.idle && len(out.Listed) == 0
 	full := opens && slots < 1 || len(out.Listed) == MostListed
-	if full || !p.reserve(x) {
-		if !full && x.idle && x.Skipped > 0 && x.Deep {
+	yields := x.idle && !full && p.yields(x)
+	if full || yields || !p.reserve(x) {
+		if !full && !yields && x.idle && (x.Skipped > 0 && x.Deep || p.byRank && !x.Since.IsZero()) {
 			p.holdBack(x)
 		}
 		if x.idle {
@@ -112,6 +145,9 @@ func (p *plan) serve(x pair, slots int) int {
 	}
 	if x.idle {
 		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.next[x.session]
+		if !x.Since.IsZero() {
+			p.ahead = append(p.ahead, x)
+		}
 	}
 	if opens {
 		slots--

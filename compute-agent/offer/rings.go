@@ -23,8 +23,9 @@ type Rings struct {
 
 // ring is what the host was asked to do about one queue. Zero times are over.
 type ring struct {
-	look time.Time // until when a look is owed
-	hold time.Time // until when the host waits on the queue
+	look  time.Time // until when a look is owed
+	hold  time.Time // until when the host waits on the queue
+	since time.Time // since when the oldest work there waits, as the last ring said; zero: it did not say
 }
 
 // Ring takes a look command. A host that waits on the queue already, in a fetch that is
@@ -34,6 +35,9 @@ func (r *Rings) Ring(l compute.Look, waits bool, now time.Time) {
 		r.by = map[compute.QueueName]ring{}
 	}
 	is := r.by[l.Queue]
+	if is.since = l.Oldest; is.since.IsZero() && l.Hold == 0 {
+		is.since = now
+	}
 	switch {
 	case l.Hold > 0:
 		is.hold = now.Add(l.Hold)
@@ -53,6 +57,19 @@ func (r *Rings) Looked(q compute.QueueName) {
 
 // Forget drops a queue.
 func (r *Rings) Forget(q compute.QueueName) { delete(r.by, q) }
+
+// Since is since when the oldest work in a queue waits by what rings say: since the ring at the latest where a look is owed, and
+// since now where the host is to wait for work, as that comes often. Zero: no ring counts.
+func (r *Rings) Since(q compute.QueueName, now time.Time) time.Time {
+	is := r.by[q]
+	switch {
+	case !now.Before(is.look) && !now.Before(is.hold):
+		return time.Time{}
+	case is.since.IsZero():
+		return now
+	}
+	return is.since
+}
 
 // Listed are the queues that the host should fetch now, by name; look says that it
 // should look only, and not wait. What is over is forgotten.

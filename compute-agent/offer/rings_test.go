@@ -131,11 +131,11 @@ func polling(n int) *Sampler {
 
 func (l *Sampler) shortPoll(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
-	needs := func(q compute.QueueName) (compute.Resources, bool) {
+	needs := func(q compute.QueueName) (compute.Resources, compute.Priority, bool) {
 		if !fits(q) {
-			return compute.Resources{compute.VCPU: 2}, ours(q)
+			return compute.Resources{compute.VCPU: 2}, compute.PriorityNormal, ours(q)
 		}
-		return compute.Resources{compute.VCPU: 1}, ours(q)
+		return compute.Resources{compute.VCPU: 1}, compute.PriorityNormal, ours(q)
 	}
 	for _, c := range l.ShortPolls(room, epochZero.Add(after), needs) {
 		if !c.Deep || !c.Extra || c.Rung {

@@ -78,6 +78,7 @@ type refuted struct {
 // that is needed is at hand.
 type entry struct {
 	queue   compute.QueueName
+	class   compute.Priority
 	needs   compute.Resources
 	order   uint64 // its place in the sample, and when it is due where nothing is known
 	news    compute.QueueAdvice
@@ -104,7 +105,7 @@ func (l *Sampler) List(queues []compute.Queue) {
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
 		l.entries[i] = entry{
-			queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news,
+			queue: q.Name, class: q.Priority, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news,
 			advised: advised,
 		}
 		if j, listed := was[q.Name]; listed {
@@ -225,7 +226,7 @@ func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.random(x),
 		}
 		if work {
-			c.Oldest = x.news.Oldest
+			c.Oldest, c.Lies = x.news.Oldest, LiesBy(x.news, x.class)
 		}
 		if own {
 			out = append(out, c)
@@ -234,7 +235,7 @@ func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 		}
 	}
 	if most := Extra(len(out)); len(extra) > most {
-		slices.SortFunc(extra, func(a, b Candidate) int { return cmp.Compare(a.Order, b.Order) })
+		sortExtra(extra)
 		extra = extra[:most]
 	}
 	out = append(out, extra...)
@@ -259,9 +260,9 @@ func (l *Sampler) Freed(now time.Time) { l.open = now.Add(pollsFor) }
 // ShortPolls are the queues that a host that is rung polls all the same: those in
 // which work is said to lie, for a moment after room appeared and once an epoch, so
 // that a ring that was lost costs no more than that. needs answers what the queue's
-// work needs, and false for a queue that is not for this host.
+// work needs and its class, and false for a queue that is not for this host.
 func (l *Sampler) ShortPolls(
-	room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool),
+	room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, compute.Priority, bool),
 ) []Candidate {
 	if e := l.epoch(now); e != l.polled {
 		l.polled, l.open = e, now.Add(pollsFor)
@@ -272,19 +273,31 @@ func (l *Sampler) ShortPolls(
 	var out []Candidate
 	for q := range l.deep {
 		news := l.about[q]
-		n, ours := needs(q)
+		n, class, ours := needs(q)
 		if !ours || l.isRefuted(news, now) || !room.Fits(n) {
 			continue
 		}
 		out = append(out, Candidate{
 			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest,
-			Order: hash(string(l.host), string(q), l.polled),
+			Order: hash(string(l.host), string(q), l.polled), Lies: LiesBy(news, class),
 		})
 	}
-	slices.SortFunc(out, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Queue, b.Queue))
-	})
+	sortExtra(out)
 	return out[:min(len(out), MostExtra)]
+}
+
+// Refuted says whether work was looked for in a queue in vain lately.
+func (l *Sampler) Refuted(q compute.QueueName, now time.Time) bool {
+	return now.Before(l.refuted[q].until)
+}
+
+// Lies is what is known of the work that lies in a queue of a class, unless it was looked for in vain.
+func (l *Sampler) Lies(q compute.QueueName, class compute.Priority, now time.Time) Lies {
+	news := l.about[q]
+	if news.Depth == 0 || now.Sub(l.adviceAt) >= stale || l.isRefuted(news, now) {
+		return Lies{Priority: class}
+	}
+	return LiesBy(news, class)
 }
 
 // pollsFor is how long after room appeared, or an epoch began, a host polls

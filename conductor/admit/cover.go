@@ -26,7 +26,9 @@ func (v View) cover(insts []*compute.Instance) compute.QueueName {
 		sum.Add(inst.Resources)
 		required, forbidden = append(required, inst.Required), append(forbidden, inst.Forbidden)
 	}
-	need := compute.Queue{Resources: sum, Required: union(required...), Forbidden: union(forbidden...)}
+	need := compute.Queue{
+		Resources: sum, Required: union(required...), Forbidden: union(forbidden...), Priority: insts[0].Boot.Priority(),
+	}
 	best := compute.Queue{}
 	for _, q := range v.Queues {
 		if v.covers(q, need) && (best.Name == "" || closer(q, best, need) < 0) {
@@ -36,7 +38,8 @@ func (v View) cover(insts []*compute.Instance) compute.QueueName {
 	return best.Name
 }
 
-// together says whether a group has all of these on one host, wherever that is, and a record has room for them.
+// together says whether a group has all of these on one host, wherever that is, they are of one class, and a record has
+// room for them.
 func (v View) together(insts []*compute.Instance) bool {
 	first, size := insts[0], 0
 	rule, ok := v.Groups[compute.GroupKey{Project: first.Project, Name: first.Boot.Group()}]
@@ -44,7 +47,7 @@ func (v View) together(insts []*compute.Instance) bool {
 		return false
 	}
 	for _, inst := range insts {
-		if pinned(inst) || inst.Boot.Group() != rule.Name {
+		if pinned(inst) || inst.Boot.Group() != rule.Name || inst.Boot.Priority() != first.Boot.Priority() {
 			return false
 		}
 		size += textOf(&inst.Boot)
@@ -71,7 +74,7 @@ func textOf(b *compute.Boot) int {
 // large for each host that the queue manager knows is of no use.
 func (v View) covers(q, need compute.Queue) bool {
 	hosts := v.Advice[q.Name].Hosts
-	return q.State == compute.QueueOpen && need.Resources.FitsIn(q.Resources) &&
+	return q.State == compute.QueueOpen && q.Priority == need.Priority && need.Resources.FitsIn(q.Resources) &&
 		includes(q.Required, need.Required) && includes(q.Forbidden, need.Forbidden) &&
 		(hosts.Total() == 0 || hosts.NeverFits < hosts.Total())
 }

@@ -37,9 +37,12 @@ func TestTheQueueThatCovers(t *testing.T) {
 	elsewhere.Boot.Rules = compute.InGroup("other")
 	pinned.Boot.Host = "h1"
 	wordy.Boot.UserData = compute.UserData(strings.Repeat("x", mostWhole+1))
+	high := *two
+	high.Boot.Rules = compute.RulesOf("near", compute.Set{}, compute.PriorityHigh)
 	slow := *two
 	slow.Forbidden = []compute.Trait{"SLOW"}
 	small, exact, more := queue("small", amounts(2, 8, 0)), queue("exact", amounts(4, 4, 0)), queue("more", amounts(4, 5, 0))
+	tier := exact.Tier(compute.PriorityHigh)
 	for name, c := range map[string]struct {
 		queues []compute.Queue
 		insts  []*compute.Instance
@@ -57,6 +60,9 @@ func TestTheQueueThatCovers(t *testing.T) {
 		"one forbids a trait":      {[]compute.Queue{exact, forbids}, []*compute.Instance{two, &slow}, "forbids"},
 		"one is of another group":  {[]compute.Queue{exact}, []*compute.Instance{two, &elsewhere}, ""},
 		"one is for a host":        {[]compute.Queue{exact}, []*compute.Instance{two, &pinned}, ""},
+		"one is of another class":  {[]compute.Queue{exact, tier}, []*compute.Instance{two, &high}, ""},
+		"all are of one class":     {[]compute.Queue{exact, tier}, []*compute.Instance{&high, &high}, tier.Name},
+		"their class has no tier":  {[]compute.Queue{exact}, []*compute.Instance{&high, &high}, ""},
 		"too much text":            {[]compute.Queue{exact}, []*compute.Instance{two, &wordy}, ""},
 	} {
 		v := NewView()

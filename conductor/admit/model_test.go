@@ -87,7 +87,7 @@ func newArbiter(t *rapid.T) *arbiter {
 		records: map[compute.InstanceID]*record{}, fences: map[compute.HostID]compute.FenceEpoch{},
 		grants: map[string]string{},
 	}
-	m.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: quotaOfAll}
+	m.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: quotaOfAll}}
 	for _, p := range []compute.Project{"p", "q"} {
 		for _, g := range []compute.Group{
 			{Project: p, Name: "apart", Policy: compute.AntiAffinity, Most: 1}, {Project: p, Name: "near", Policy: compute.Affinity},

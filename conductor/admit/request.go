@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/conductor/quota"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -51,7 +52,7 @@ func (s *step) boot(r compute.Request) {
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
 	reason := s.admit(inst, *r.Boot)
 	if reason == nil {
-		reason = s.withinQuota(inst.Project, inst.Resources)
+		reason = s.withinQuota(inst.Project, quota.Ask(inst.Boot.Priority(), inst.Resources))
 	}
 	if reason != nil {
 		s.refused(inst, reason)
@@ -74,7 +75,7 @@ func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 		b = chosen
 	}
 	inst.Boot = b.WithDefaults()
-	inst.Queue = compute.NameQueue(b.Flavor, b.With)
+	inst.Queue = b.Queue()
 	if reason != nil {
 		return reason
 	}
@@ -94,7 +95,7 @@ func (s *step) enqueue(inst *compute.Instance) {
 }
 
 // withinQuota is why a project may not have so much more; nil if it may.
-func (s *step) withinQuota(p compute.Project, more compute.Resources) *compute.Reason {
+func (s *step) withinQuota(p compute.Project, more quota.Asked) *compute.Reason {
 	return s.usage.Check(p, more, s.view.limits(p))
 }
 

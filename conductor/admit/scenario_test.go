@@ -23,8 +23,8 @@ import (
 //
 // A line of a story is one command; what it led to is indented below it.
 //
-//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [zone=a] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [fail] [at=+5s]
-//	boot-set ID ID... [as boot]   boots that start all or not at all
+//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [zone=a] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [priority=high] [fail] [at=+5s]
+//	boot-set ID ID... [as boot]   boots that start all or not at all; priority=low,high: of the first and the rest
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
@@ -38,7 +38,7 @@ import (
 //	group NAME [project=p] policy=affinity [most=1] [over=gpu] [spread=zone] [skew=1], ungroup NAME [project=p]
 //	read-whole                    all begins anew, where all read sets that are offered whole, and m1.large is listed
 //	values zone a b c             the catalog has these values on an axis
-//	quota PROJECT VCPU=2
+//	quota PROJECT VCPU=2 [high:VCPU=1]
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
 //	+30s                          time passes and timers fire as they come due
 //	asleep 30s                    time passes and nobody looks
@@ -350,8 +350,11 @@ func (s *story) sent(a args) []string {
 }
 
 func (s *story) list(what string, name compute.QueueName, topic compute.TopicID) []string {
-	q := s.view.Queues[name]
-	q.Name = name
+	base, p := compute.SplitTier(name)
+	q, known := s.view.Queues[name]
+	if q.Name = name; !known && p != compute.PriorityNormal {
+		q = s.view.Queues[base].Tier(p)
+	}
 	switch what {
 	case "list":
 		q.State = compute.QueueOpen
@@ -400,11 +403,22 @@ func (s *story) values(a args) []string {
 
 func (s *story) know(t *testing.T, what string, a args) []string {
 	if what == "quota" {
-		limits := compute.Resources{}
-		for class, n := range a.key {
-			limits[compute.ResourceClass(class)] = number(t, n)
+		q := compute.Quota{Limits: compute.Resources{}, Classes: compute.ClassLimits{}}
+		for class, n := range a.key { // as in high:VCPU=2
+			of := q.Limits
+			if priority, resource, is := strings.Cut(class, ":"); is {
+				p, err := compute.ParsePriority(priority)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if class, of = resource, q.Classes[p]; of == nil {
+					of = compute.Resources{}
+					q.Classes[p] = of
+				}
+			}
+			of[compute.ResourceClass(class)] = number(t, n)
 		}
-		s.view.Quotas[compute.Project(a.bare[0])] = limits
+		s.view.Quotas[compute.Project(a.bare[0])] = q
 		return nil
 	}
 	n := func(key string) uint32 {

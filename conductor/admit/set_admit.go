@@ -5,6 +5,7 @@ package admit
 import (
 	"fmt"
 
+	"github.com/berth-project/berth/conductor/quota"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -64,7 +65,7 @@ func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 ) {
 	s.beside = map[inValue]uint32{}
 	defer func() { s.beside = nil }()
-	all := compute.Resources{compute.Instances: int64(len(boots)) - 1} // quota counts one more
+	all := quota.Asked{}
 	for _, b := range boots {
 		inst := &compute.Instance{
 			ID: b.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace,
@@ -72,7 +73,7 @@ func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 		if reason := s.admit(inst, *b.Boot); reason != nil && why == nil {
 			why, of = reason, inst.ID
 		}
-		all = all.Plus(inst.Resources)
+		all.Add(inst.Boot.Priority(), inst.Resources)
 		insts = append(insts, inst)
 	}
 	if why == nil {

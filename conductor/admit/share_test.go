@@ -133,7 +133,7 @@ func (c *crowd) eligible(n uint32) {
 func TestABurstHoldsUpNobodyElse(t *testing.T) {
 	c := newCrowd(t)
 	c.eligible(0)
-	c.view.Quotas[compute.DefaultQuota] = compute.Resources{}
+	c.view.Quotas[compute.DefaultQuota] = compute.Quota{}
 	c.boot("p", 1, 10_000)
 	c.boot("q", 20_000, 1)
 	before := 0

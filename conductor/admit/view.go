@@ -17,7 +17,7 @@ import (
 type View struct {
 	Flavors      map[compute.FlavorName]compute.Flavor
 	Capabilities map[compute.AxisName]compute.Capability
-	Quotas       map[compute.Project]compute.Resources
+	Quotas       map[compute.Project]compute.Quota
 	Queues       map[compute.QueueName]compute.Queue // those listed, open or closed
 	Advice       map[compute.QueueName]compute.QueueAdvice
 	Groups       map[compute.GroupKey]compute.Group
@@ -30,7 +30,7 @@ func NewView() View {
 	return View{
 		Flavors:      map[compute.FlavorName]compute.Flavor{},
 		Capabilities: map[compute.AxisName]compute.Capability{},
-		Quotas:       map[compute.Project]compute.Resources{},
+		Quotas:       map[compute.Project]compute.Quota{},
 		Queues:       map[compute.QueueName]compute.Queue{},
 		Advice:       map[compute.QueueName]compute.QueueAdvice{},
 		Groups:       map[compute.GroupKey]compute.Group{},
@@ -40,19 +40,36 @@ func NewView() View {
 
 // Resolve finds the queue of a boot, or why there is none: NoSuchFlavor,
 // NoSuchCapability or QueueClosed. A queue that the catalog allows but that is
-// not listed yet is worked out from the catalog.
+// not listed yet is worked out from the catalog, and so is a tier of a queue that
+// takes requests: it is made once an instance needs it.
 func (v View) Resolve(b compute.Boot) (compute.Queue, *compute.Reason) {
 	wanted, reason := v.fromCatalog(b)
 	if reason != nil {
 		return compute.Queue{}, reason
 	}
-	listed, ok := v.Queues[wanted.Name]
+	base, reason := v.openOr(wanted)
+	if reason != nil || b.Priority() == compute.PriorityNormal {
+		return base, reason
+	}
+	tier, reason := v.openOr(base.Tier(b.Priority()))
+	if reason == nil && (tier.Priority != b.Priority() || tier.Flavor != b.Flavor) {
+		return compute.Queue{}, &compute.Reason{
+			Code:   compute.QueueClosedReason,
+			Detail: fmt.Sprintf("its queue would be %s, and flavor %s has a queue of that name", tier.Name, tier.Flavor),
+		}
+	}
+	return tier, reason
+}
+
+// openOr is a queue as it is listed, or as it is given if it is not; refused if it is closed.
+func (v View) openOr(q compute.Queue) (compute.Queue, *compute.Reason) {
+	listed, ok := v.Queues[q.Name]
 	if !ok {
-		return wanted, nil
+		return q, nil
 	}
 	if listed.State == compute.QueueClosed {
 		return compute.Queue{}, &compute.Reason{
-			Code: compute.QueueClosedReason, Detail: fmt.Sprintf("queue %s takes no new requests", wanted.Name),
+			Code: compute.QueueClosedReason, Detail: fmt.Sprintf("queue %s takes no new requests", q.Name),
 		}
 	}
 	return listed, nil

@@ -74,8 +74,10 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 		r.Boot, r.Host = bootOf(t, a), ""
 	case "boot-set":
 		r.Host = ""
-		for _, id := range a.bare {
+		classes := strings.Split(a.key["priority"], ",")
+		for i, id := range a.bare {
 			if id != "fail" {
+				a.key["priority"] = classes[min(i, len(classes)-1)]
 				r.Set = append(r.Set, compute.SetBoot{Instance: long(id), Boot: *bootOf(t, a)})
 			}
 		}
@@ -120,7 +122,11 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 	if h := a.key["avoid"]; h != "" {
 		b.Avoid = []compute.HostID{compute.HostID(h)}
 	}
-	b.Rules = compute.InGroup(compute.GroupName(a.key["group"]))
+	p, err := compute.ParsePriority(a.key["priority"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Rules = compute.RulesOf(compute.GroupName(a.key["group"]), compute.Set{}, p)
 	if a.has("fail") {
 		b.OnNoCapacity = compute.FailAtOnce
 	}

@@ -87,7 +87,7 @@ func newWorld(t *rapid.T) *world {
 	if rapid.Bool().Draw(t, "few") {
 		w.state.opts.ShareLeast = 1
 	}
-	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
+	w.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: 4}}
 	for i := range 3 {
 		w.agents = append(w.agents, &agent{id: compute.HostID(fmt.Sprintf("h%d", i))})
 	}
@@ -102,6 +102,12 @@ func newWorld(t *rapid.T) *world {
 	}
 	if w.view.ReadWhole = rapid.Bool().Draw(t, "sets are offered whole"); w.view.ReadWhole {
 		w.view.Queues["m1.large"], _ = w.view.Resolve(compute.Boot{Flavor: "m1.large"})
+	}
+	for _, q := range slices.Collect(maps.Values(w.view.Queues)) {
+		for _, p := range compute.Priorities() {
+			tier := q.Tier(p)
+			w.view.Queues[tier.Name] = tier
+		}
 	}
 	w.hear(HostsRead{})
 	return w
@@ -165,7 +171,10 @@ func (w *world) feedback(undelivered bool) {
 func (w *world) boot(id compute.InstanceID) {
 	w.asked[id] = true
 	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
-	b.Rules = compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"))
+	b.Rules = compute.RulesOf(
+		rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"),
+		compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"),
+	)
 	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
 		*b = b.Having("zone", value)
 	}

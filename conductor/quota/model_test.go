@@ -30,7 +30,7 @@ func TestLedgerIsTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{
 			T: t, ledger: NewIndex(), records: map[int]*compute.Instance{},
-			limits: map[compute.Project]compute.Resources{},
+			limits: map[compute.Project]compute.Quota{},
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": m.admit, "move": m.move, "resize": m.resize, "forget": m.forget,
@@ -44,7 +44,7 @@ type model struct {
 	*rapid.T
 	ledger  *Index
 	records map[int]*compute.Instance
-	limits  map[compute.Project]compute.Resources
+	limits  map[compute.Project]compute.Quota
 	made    int
 }
 
@@ -57,8 +57,8 @@ func sizes(most int64) *rapid.Generator[compute.Resources] {
 		func(m map[compute.ResourceClass]int64) compute.Resources { return m })
 }
 
-// uses is the sum over a project's records, in numbers without an end.
-func (m *model) uses(p compute.Project) map[compute.ResourceClass]*big.Int {
+// uses is the sum over a project's records that are of a part, in numbers without an end.
+func (m *model) uses(p compute.Project, of compute.QuotaPart) map[compute.ResourceClass]*big.Int {
 	sum := map[compute.ResourceClass]*big.Int{}
 	add := func(class compute.ResourceClass, n int64) {
 		if sum[class] == nil {
@@ -67,7 +67,8 @@ func (m *model) uses(p compute.Project) map[compute.ResourceClass]*big.Int {
 		sum[class].Add(sum[class], big.NewInt(n))
 	}
 	for _, inst := range m.records {
-		if inst.Project != p ||
+		class, ofClass := of.Priority()
+		if inst.Project != p || ofClass && inst.Boot.Priority() != class ||
 			!slices.Contains(
 				[]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting},
 				inst.State,
@@ -83,17 +84,26 @@ func (m *model) uses(p compute.Project) map[compute.ResourceClass]*big.Int {
 	return sum
 }
 
+var anyClass = rapid.SampledFrom(compute.Priorities())
+
 // refuses is what the answer must be; empty: admitted.
-func (m *model) refuses(p compute.Project, want compute.Resources) string {
-	used, asked := m.uses(p), maps.Clone(want)
+func (m *model) refuses(p compute.Project, class compute.Priority, want compute.Resources) string {
+	if why := m.refusesOf(p, compute.QuotaWhole, want); why != "" {
+		return why
+	}
+	return m.refusesOf(p, compute.QuotaOf(class), want)
+}
+
+func (m *model) refusesOf(p compute.Project, of compute.QuotaPart, want compute.Resources) string {
+	used, asked := m.uses(p, of), maps.Clone(want)
 	if asked == nil {
 		asked = compute.Resources{}
 	}
 	asked[compute.Instances] = 1
 	for _, class := range slices.Sorted(maps.Keys(asked)) {
-		limit, ok := m.limits[p][class]
+		limit, ok := m.limits[p].Of(of)[class]
 		if !ok {
-			limit, ok = m.limits[compute.DefaultQuota][class]
+			limit, ok = m.limits[compute.DefaultQuota].Of(of)[class]
 		}
 		if !ok {
 			continue
@@ -103,7 +113,7 @@ func (m *model) refuses(p compute.Project, want compute.Resources) string {
 			u = new(big.Int)
 		}
 		if sum := new(big.Int).Add(u, big.NewInt(asked[class])); sum.Cmp(big.NewInt(limit)) > 0 {
-			return fmt.Sprintf("%s: %s of %d used, %d asked", class, u, limit, asked[class])
+			return fmt.Sprintf("%d %s: %s of %d used, %d asked", of, class, u, limit, asked[class])
 		}
 	}
 	return ""
@@ -116,12 +126,12 @@ func said(r *compute.Reason) string {
 	if r.Code != compute.QuotaExceeded {
 		return string(r.Code)
 	}
-	return fmt.Sprintf("%s: %d of %d used, %d asked", r.Resource, r.Used, r.Limit, r.Asked)
+	return fmt.Sprintf("%d %s: %d of %d used, %d asked", r.Part, r.Resource, r.Used, r.Limit, r.Asked)
 }
 
 // ask compares an answer; it says whether that was a yes.
-func (m *model) ask(p compute.Project, want compute.Resources) bool {
-	got, right := said(m.ledger.Check(p, want, LimitsOf(p, m.limits))), m.refuses(p, want)
+func (m *model) ask(p compute.Project, class compute.Priority, want compute.Resources) bool {
+	got, right := said(m.ledger.Check(p, Ask(class, want), LimitsOf(p, m.limits))), m.refuses(p, class, want)
 	if got != right {
 		m.Fatalf("%s asks for %v: %q, want %q", p, want, got, right)
 	}
@@ -129,9 +139,10 @@ func (m *model) ask(p compute.Project, want compute.Resources) bool {
 }
 
 func (m *model) admit(t *rapid.T) {
-	p, want := anyProject.Draw(t, "project"), sizes(5).Draw(t, "size")
+	p, class, want := anyProject.Draw(t, "project"), anyClass.Draw(t, "class"), sizes(5).Draw(t, "size")
 	inst := &compute.Instance{Project: p, State: compute.StateError, Resources: want}
-	if m.ask(p, want) {
+	inst.Boot.Rules = compute.RulesOf("", compute.Set{}, class)
+	if m.ask(p, class, want) {
 		inst.State = compute.StateQueued
 	}
 	m.made++
@@ -175,8 +186,12 @@ func (m *model) forget(t *rapid.T) {
 
 func (m *model) limit(t *rapid.T) {
 	p := rapid.SampledFrom([]compute.Project{"p", "q", compute.DefaultQuota}).Draw(t, "of")
-	m.limits[p] = rapid.MapOf(rapid.SampledFrom(append([]compute.ResourceClass{compute.Instances}, classes...)),
-		rapid.Int64Range(0, 12)).Draw(t, "limit")
+	some := rapid.MapOf(rapid.SampledFrom(append([]compute.ResourceClass{compute.Instances}, classes...)),
+		rapid.Int64Range(0, 12))
+	m.limits[p] = compute.Quota{
+		Limits: some.Draw(t, "limit"), Classes: rapid.MapOf(anyClass, rapid.Map(some,
+			func(limits map[compute.ResourceClass]int64) compute.Resources { return limits })).Draw(t, "of classes"),
+	}
 }
 
 func (m *model) unlimit(t *rapid.T) {
@@ -196,18 +211,21 @@ func (m *model) same(t *rapid.T) {
 	want := map[compute.Project]map[compute.ResourceClass]string{}
 	got := map[compute.Project]map[compute.ResourceClass]string{}
 	for _, p := range []compute.Project{"p", "q"} {
-		for class, n := range m.uses(p) {
-			put(want, p, class, n.String())
-		}
-		for class, n := range m.ledger.Used(p) {
-			put(got, p, class, fmt.Sprint(n))
+		for _, of := range compute.AllQuotaParts() {
+			name := compute.Project(fmt.Sprint(p, " ", of))
+			for class, n := range m.uses(p, of) {
+				put(want, name, class, n.String())
+			}
+			for class, n := range m.ledger.UsedOf(p, of) {
+				put(got, name, class, fmt.Sprint(n))
+			}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(m.ledger.used) != len(want) {
-		t.Fatalf("%d projects in the ledger; used (-model +ledger):\n%s", len(m.ledger.used), diff)
+		t.Fatalf("%d parts in the ledger; used (-model +ledger):\n%s", len(m.ledger.used), diff)
 	}
 	p, most := anyProject.Draw(t, "who"), rapid.SampledFrom([]int64{5, 13, math.MaxInt64}).Draw(t, "how much")
-	m.ask(p, sizes(most).Draw(t, "what"))
+	m.ask(p, anyClass.Draw(t, "class"), sizes(most).Draw(t, "what"))
 }
 
 func put(

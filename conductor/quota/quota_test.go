@@ -12,8 +12,8 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	own := compute.Resources{compute.VCPU: 4, "CUSTOM_GPU": 0}
-	def := compute.Resources{compute.VCPU: 100, compute.Instances: 3, compute.MemoryMB: 1024}
+	own := compute.Quota{Limits: compute.Resources{compute.VCPU: 4, "CUSTOM_GPU": 0}}
+	def := compute.Quota{Limits: compute.Resources{compute.VCPU: 100, compute.Instances: 3, compute.MemoryMB: 1024}}
 	small := compute.Resources{compute.VCPU: 1, compute.MemoryMB: 256}
 	for _, c := range []struct {
 		name   string
@@ -37,14 +37,14 @@ func TestCheck(t *testing.T) {
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: "CUSTOM_GPU", Limit: 0, Used: 0, Asked: 1}},
 		{
 			"a limit of zero does not bind what asks for none", 0, small,
-			Limits{Own: compute.Resources{"CUSTOM_GPU": 0}}, nil,
+			Limits{Own: compute.Quota{Limits: compute.Resources{"CUSTOM_GPU": 0}}}, nil,
 		},
 		{"no sum overflows", 1, compute.Resources{compute.VCPU: math.MaxInt64}, Limits{Own: own},
 			&compute.Reason{
 				Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 4, Used: 1, Asked: math.MaxInt64,
 			}},
 		{"a limit lowered below the usage", 3, compute.Resources{compute.VCPU: 1},
-			Limits{Own: compute.Resources{compute.VCPU: 1}},
+			Limits{Own: compute.Quota{Limits: compute.Resources{compute.VCPU: 1}}},
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 1, Used: 3, Asked: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,10 +52,10 @@ func TestCheck(t *testing.T) {
 			for range c.used {
 				x.Replace(nil, &compute.Instance{Project: "p", State: compute.StateQueued, Resources: small})
 			}
-			if diff := cmp.Diff(c.want, x.Check("p", c.asked, c.limits)); diff != "" {
+			if diff := cmp.Diff(c.want, x.Check("p", Ask(compute.PriorityNormal, c.asked), c.limits)); diff != "" {
 				t.Error(diff)
 			}
-			if r := x.Check("another", small, c.limits); r != nil {
+			if r := x.Check("another", Ask(compute.PriorityNormal, small), c.limits); r != nil {
 				t.Errorf("another project is told %v", r)
 			}
 		})
@@ -63,21 +63,28 @@ func TestCheck(t *testing.T) {
 }
 
 func TestLimitsOf(t *testing.T) {
-	quotas := map[compute.Project]compute.Resources{
-		"p": {compute.VCPU: 1}, compute.DefaultQuota: {compute.VCPU: 2, compute.DiskGB: 3},
+	quotas := map[compute.Project]compute.Quota{
+		"p": {Limits: compute.Resources{compute.VCPU: 1}},
+		compute.DefaultQuota: {
+			Limits:  compute.Resources{compute.VCPU: 2, compute.DiskGB: 3},
+			Classes: compute.ClassLimits{compute.PriorityHigh: {compute.MemoryMB: 4}},
+		},
 	}
 	for _, c := range []struct {
 		project compute.Project
+		part    compute.QuotaPart
 		class   compute.ResourceClass
 		want    int64
 		limited bool
 	}{
-		{"p", compute.VCPU, 1, true},
-		{"p", compute.DiskGB, 3, true},
-		{"p", compute.MemoryMB, 0, false},
-		{"q", compute.VCPU, 2, true},
+		{"p", compute.QuotaWhole, compute.VCPU, 1, true},
+		{"p", compute.QuotaWhole, compute.DiskGB, 3, true},
+		{"p", compute.QuotaWhole, compute.MemoryMB, 0, false},
+		{"q", compute.QuotaWhole, compute.VCPU, 2, true},
+		{"q", compute.QuotaOf(compute.PriorityHigh), compute.MemoryMB, 4, true},
+		{"q", compute.QuotaOf(compute.PriorityLow), compute.MemoryMB, 0, false},
 	} {
-		n, limited := LimitsOf(c.project, quotas).Of(c.class)
+		n, limited := LimitsOf(c.project, quotas).Of(c.part, c.class)
 		if n != c.want || limited != c.limited {
 			t.Errorf("%s of %s: %d, %v; want %d, %v", c.class, c.project, n, limited, c.want, c.limited)
 		}

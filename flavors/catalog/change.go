@@ -24,6 +24,9 @@ func (c *Catalog) AddFlavor(f compute.Flavor) (Change, error) {
 	if err := c.checkFlavor(f); err != nil {
 		return Change{}, err
 	}
+	if has(f.Capabilities, compute.PriorityAxis) {
+		return Change{}, reserved()
+	}
 	if old, ok := c.flavors[f.Name]; ok {
 		if sameFlavor(old, f) {
 			return c.counted(Change{}), nil
@@ -56,6 +59,9 @@ func (c *Catalog) AddCapability(capability compute.Capability) (Change, error) {
 	capability = tidyCapability(capability)
 	if err := checkCapability(capability); err != nil {
 		return Change{}, err
+	}
+	if capability.Axis == compute.PriorityAxis {
+		return Change{}, reserved()
 	}
 	old := c.capabilities[capability.Axis]
 	merged := compute.Capability{Axis: capability.Axis, Values: slices.Clone(old.Values)}
@@ -147,10 +153,12 @@ func (c *Catalog) SetQuota(q compute.Quota) (Change, error) {
 		return Change{}, err
 	}
 	old, ok := c.quotas[q.Project]
+	q.Classes = q.Classes.Tidy()
+	none := len(q.Limits)+len(q.Classes) == 0
 	switch {
-	case len(q.Limits) == 0 && !ok, ok && maps.Equal(old.Limits, q.Limits):
+	case none && !ok, ok && maps.Equal(old.Limits, q.Limits) && old.Classes.Equal(q.Classes):
 		return c.counted(Change{}), nil
-	case len(q.Limits) == 0:
+	case none:
 		return c.counted(Change{RemoveQuota: q.Project}), nil
 	}
 	q.Limits = q.Limits.Clone()
@@ -185,7 +193,11 @@ func (c *Catalog) stranded(field, value string, ch Change, work Work) error {
 	}
 	total, busy := 0, []string(nil)
 	for _, q := range c.lost(ch) {
-		if n := work(q); n > 0 {
+		n := 0
+		for _, p := range compute.Priorities() {
+			n += work(compute.TierName(q, p))
+		}
+		if n > 0 {
 			total += n
 			busy = append(busy, fmt.Sprintf("%s %d", q, n))
 		}

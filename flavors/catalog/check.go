@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -194,7 +195,30 @@ func (c *Catalog) checkNames(mine compute.FlavorName) error {
 			taken[key] = q
 		}
 	}
+	return c.checkTiers(taken, mine)
+}
+
+// checkTiers refuses a flavor that makes a queue of the name of a tier, or of which a tier would have the name of a queue: who
+// boots with a priority would wait in a queue of another flavor. What was there before stays as it is.
+func (c *Catalog) checkTiers(taken map[string]compute.Queue, mine compute.FlavorName) error {
+	for _, key := range slices.Sorted(maps.Keys(taken)) {
+		for _, p := range compute.Priorities() {
+			suffix := strings.ReplaceAll(string(compute.TierName("", p)), ".", "_")
+			base, is := strings.CutSuffix(key, suffix)
+			of, there := taken[base]
+			if tier := taken[key]; suffix != "" && is && there && (tier.Flavor == mine || of.Flavor == mine) {
+				return said("queue", string(tier.Name), fmt.Sprintf("is the queue of flavor %s for work of %s with priority %s",
+					tier.Flavor, of.Name, p), "choose another name for one of the flavors")
+			}
+		}
+	}
 	return nil
+}
+
+// reserved refuses a capability that would look like a class in names of queues.
+func reserved() error {
+	return said("capability", string(compute.PriorityAxis), "is what every request has: low, normal or high",
+		"choose another name for the capability, or boot with --priority")
 }
 
 func collision(q, other compute.Queue) error {
@@ -223,13 +247,25 @@ func checkQuota(q compute.Quota) error {
 			return err
 		}
 	}
-	for _, class := range q.Limits.Classes() {
+	if err := checkLimits(q.Limits); err != nil {
+		return err
+	}
+	for _, p := range compute.Priorities() {
+		if err := within(checkLimits(q.Classes[p]), "the limits of priority "+p.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLimits(limits compute.Resources) error {
+	for _, class := range limits.Classes() {
 		if class != compute.Instances {
 			if err := class.Check(); err != nil {
 				return err
 			}
 		}
-		if n := q.Limits[class]; n < 0 || n > compute.MaxAmount {
+		if n := limits[class]; n < 0 || n > compute.MaxAmount {
 			return compute.Invalid(string(class), fmt.Sprint(n),
 				fmt.Sprintf(
 					"give a whole number from 0 (none at all) to %d, or leave it out for no limit of its own",

@@ -161,7 +161,7 @@ func (s *Server) traceBoot(req *compute.Request, caller compute.Trace, err error
 	}
 	span := tracing.Span{
 		Name: "boot", Trace: req.Trace, Boot: true, Caller: caller, From: req.At, To: s.config.Now(),
-		Instance: req.Instance, Project: req.Project, Queue: compute.NameQueue(req.Boot.Flavor, req.Boot.With),
+		Instance: req.Instance, Project: req.Project, Queue: req.Boot.Queue(),
 	}
 	if err != nil {
 		span.Failed = err.Error()
@@ -180,16 +180,21 @@ func (s *Server) checkBoot(b compute.Boot) error {
 			return compute.NotFound("host", string(b.Host), "berth host list shows all hosts")
 		}
 	}
-	name := compute.NameQueue(b.Flavor, b.With)
-	switch q := s.views.queues.get(name); {
+	name := b.BaseQueue()
+	switch q := s.views.queues.of(b); {
 	case q == nil:
 		return &compute.Error{
 			Kind: compute.KindUnavailable, Field: "queue", Value: string(name), Message: "is not ready yet",
 			Remedy: "it is made within seconds of its flavor; try again",
 		}
 	case q.State != compute.QueueOpen:
-		e := compute.NotFound("queue", string(name), "it was removed and takes no new requests")
+		e := compute.NotFound("queue", string(q.Name), "it was removed and takes no new requests")
 		e.Message, e.Reason = "is closed", &compute.Reason{Code: compute.QueueClosedReason}
+		return e
+	case q.Flavor != b.Flavor || q.Priority != b.Priority():
+		e := compute.NotFound("priority", b.Priority().String(), "boot it with normal priority, or another flavor")
+		e.Message = fmt.Sprintf("has no queue: %s is another's", q.Name)
+		e.Reason = &compute.Reason{Code: compute.QueueClosedReason}
 		return e
 	}
 	return nil

@@ -94,7 +94,7 @@ func (s *Server) flavorView(f compute.Flavor, axes map[compute.AxisName]compute.
 	v := rest.FlavorView{Flavor: rest.FromFlavor(f)}
 	v.Queues.Wanted = compute.CountPermutations(f, axes)
 	n := s.views.queues.count(f.Name)
-	v.Queues.Open, v.Queues.Closed, v.Queues.Failed = n.open, n.closed, n.failed
+	v.Queues.Open, v.Queues.Closed, v.Queues.Failed, v.Queues.Tiers = n.open, n.closed, n.failed, n.tiers
 	return v
 }
 
@@ -218,8 +218,12 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 	if err := checkQuotaProject(in.Project); err != nil {
 		return nil, err
 	}
-	_, err := s.change(ctx, false, func() (Change, error) {
-		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits})
+	classes, err := in.Body.Classes()
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.change(ctx, false, func() (Change, error) {
+		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits, Classes: classes})
 	})
 	if err != nil {
 		return nil, err
@@ -254,19 +258,40 @@ func (s *Server) quotaView(p compute.Project) rest.QuotaView {
 	used := s.views.instances.used(p)
 	own, _ := s.config.Catalog.Quota(p)
 	all, _ := s.config.Catalog.Quota(compute.DefaultQuota)
-	classes := append(used.Classes(), compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB)
-	classes = append(append(classes, own.Limits.Classes()...), all.Limits.Classes()...)
+	of := func(part compute.QuotaPart, always ...compute.ResourceClass) []rest.QuotaResource {
+		return quotaResources(used[part], own.Of(part), all.Of(part), always...)
+	}
+	out := rest.QuotaView{
+		Project:   p,
+		Resources: of(compute.QuotaWhole, compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB),
+	}
+	for _, class := range compute.Priorities() {
+		part := compute.QuotaOf(class)
+		limited := len(own.Of(part))+len(all.Of(part)) > 0
+		if class == compute.PriorityNormal && !limited {
+			continue // it is what the others leave of the whole
+		}
+		if resources := of(part); len(resources) > 0 {
+			out.Priorities = append(out.Priorities, rest.QuotaPriority{Priority: class.String(), Resources: resources})
+		}
+	}
+	return out
+}
+
+// quotaResources are the classes of resources of one part that are used or limited, and some always.
+func quotaResources(used, own, all compute.Resources, always ...compute.ResourceClass) []rest.QuotaResource {
+	classes := slices.Concat(used.Classes(), own.Classes(), all.Classes(), always)
 	slices.Sort(classes)
-	out := rest.QuotaView{Project: p, Resources: []rest.QuotaResource{}}
+	out := []rest.QuotaResource{}
 	for _, class := range slices.Compact(classes) {
 		r := rest.QuotaResource{Class: class, Used: used[class], From: "none"}
-		if limit, ok := all.Limits[class]; ok {
+		if limit, ok := all[class]; ok {
 			r.Limit, r.From = &limit, "default"
 		}
-		if limit, ok := own.Limits[class]; ok {
+		if limit, ok := own[class]; ok {
 			r.Limit, r.From = &limit, "project"
 		}
-		out.Resources = append(out.Resources, r)
+		out = append(out, r)
 	}
 	return out
 }

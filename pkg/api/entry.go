@@ -79,7 +79,7 @@ func (k entry) queue() compute.QueueName {
 	if k.instance != nil {
 		return k.instance.Queue
 	}
-	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
+	return k.request.Boot.Queue()
 }
 
 // line is the queue in which its work waits, which is another where its set is offered whole.

@@ -89,6 +89,8 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		if whole := s.whole(i); whole != nil {
 			f.Whole = whole.Resources
 		}
+		f.Unmade = q == nil && i.Boot.Priority() != compute.PriorityNormal
+		f.Higher = s.higher(i.Boot)
 		if i.Boot.Host == "" {
 			var since time.Time
 			f.Position, f.Depth, since = s.views.instances.position(i)
@@ -101,6 +103,17 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		f.On = &h
 	}
 	return s.hideHosts(plain)
+}
+
+// higher is how many wait in the tiers of higher classes of a boot's queue.
+func (s *presenter) higher(b compute.Boot) (n uint64) {
+	for _, p := range compute.Priorities() { // the highest first
+		if p == b.Priority() {
+			break
+		}
+		n += uint64(s.views.instances.inLine(compute.TierName(b.BaseQueue(), p)))
+	}
+	return n
 }
 
 // seesAmounts says whether the caller may see how much there is for a boot. Where the boot names hosts, that tells what
@@ -207,13 +220,15 @@ type explainBootInput struct {
 	Host    compute.HostID     `query:"host" doc:"There and nowhere else."`
 	Avoid   []compute.HostID   `query:"avoid,explode" doc:"Never there; repeatable."`
 	Group   compute.GroupName  `query:"group" doc:"As a member of that group."`
+
+	Priority string `query:"priority" enum:"low,normal,high" doc:"Of this class; left out, normal."`
 }
 
 type placementOutput struct{ Body rest.Placement }
 
 // explainBoot judges a boot that nobody asked for yet.
 func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placementOutput, error) {
-	boot := rest.Boot{Project: orDefault(in.Project), Flavor: in.Flavor, Host: in.Host, Avoid: in.Avoid, Group: in.Group}
+	boot := rest.Boot{Project: orDefault(in.Project), Flavor: in.Flavor, Host: in.Host, Avoid: in.Avoid, Group: in.Group, Priority: in.Priority}
 	for _, text := range in.With {
 		axis, value, ok := strings.Cut(text, "=")
 		if !ok {

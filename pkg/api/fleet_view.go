@@ -33,6 +33,7 @@ type flavorQueues struct {
 type queueCounts struct {
 	open, closed int
 	failed       int // have an error
+	tiers        int // of other classes than normal; they have no error
 }
 
 func newQueues() *queues {
@@ -88,6 +89,8 @@ func (c *queueCounts) counter(q *compute.Queue) *int {
 	switch {
 	case q.Error != "":
 		return &c.failed
+	case q.Priority != compute.PriorityNormal:
+		return &c.tiers
 	case q.State == compute.QueueOpen:
 		return &c.open
 	}
@@ -98,6 +101,20 @@ func (v *queues) get(name compute.QueueName) *compute.Queue {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.byName[name]
+}
+
+// of is the queue of a boot: the tier of its class, as it is listed or as it will be made of the queue that is; nil: that is not
+// listed.
+func (v *queues) of(b compute.Boot) *compute.Queue {
+	base, p := v.get(b.BaseQueue()), b.Priority()
+	if base == nil || base.State != compute.QueueOpen || p == compute.PriorityNormal {
+		return base
+	}
+	if tier := v.get(b.Queue()); tier != nil {
+		return tier
+	}
+	tier := base.Tier(p)
+	return &tier
 }
 
 // page is a page of all queues, or of a flavor's, by name: of those that are wanted, or of all.

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -481,14 +481,16 @@ func TestViewsMatchADumbOne(t *testing.T) {
 
 func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues []compute.QueueName) {
 	for _, p := range []compute.Project{"p", "q"} {
-		used := compute.Resources{}
+		used := compute.PartAmounts{}
 		for at, k := range model {
 			if at.project == p && k.instance != nil && k.instance.State.Counts() {
-				used.Add(compute.Resources{compute.Instances: 1, compute.VCPU: 2})
+				for _, part := range compute.QuotaParts(k.boot().Priority()) {
+					used.Add(part, compute.Resources{compute.Instances: 1, compute.VCPU: 2}, 1)
+				}
 			}
 		}
-		if got := v.used(p); !maps.Equal(got, used) {
-			rt.Fatalf("project %s uses %s, want %s", p, got, used)
+		if got := v.used(p); !reflect.DeepEqual(got, used) {
+			rt.Fatalf("project %s uses %v, want %v", p, got, used)
 		}
 	}
 	for _, q := range queues {

@@ -88,7 +88,7 @@ type projectIndex struct {
 	byName   *sorted.List[*entry]                            // by name; all that the project has
 	byID     *sorted.List[*entry]                            // by id; all that the project has
 	byGroup  map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
-	used     compute.Resources                               // by those that count; no zeros
+	used     compute.PartAmounts                             // by those that count; no zeros
 }
 
 // queueWork is what needs a queue.
@@ -140,7 +140,7 @@ func newInstances(partitions int32) *instances {
 func newProjectIndex() *projectIndex {
 	t := &projectIndex{
 		byQueue: map[compute.QueueName]*sorted.List[*entry]{}, byFlavor: map[compute.FlavorName]*sorted.List[*entry]{},
-		byName: sorted.New(nameOrder), byID: sorted.New(idOrder), used: compute.Resources{},
+		byName: sorted.New(nameOrder), byID: sorted.New(idOrder), used: compute.PartAmounts{},
 	}
 	for s := range t.byState {
 		t.byState[s] = sorted.New(listOrder)
@@ -411,14 +411,13 @@ func (t *projectIndex) addUsage(k *entry, times int64) {
 	if k.instance == nil || !k.instance.State.Counts() {
 		return
 	}
-	add := func(c compute.ResourceClass, n int64) {
-		if t.used[c] += times * n; t.used[c] == 0 {
-			delete(t.used, c)
+	for _, part := range compute.QuotaParts(k.boot().Priority()) {
+		t.used.Add(part, compute.Resources{compute.Instances: 1}, times)
+		t.used.Add(part, k.instance.Resources, times)
+		maps.DeleteFunc(t.used[part], func(_ compute.ResourceClass, n int64) bool { return n == 0 })
+		if len(t.used[part]) == 0 {
+			delete(t.used, part)
 		}
-	}
-	add(compute.Instances, 1)
-	for c, n := range k.instance.Resources {
-		add(c, n)
 	}
 }
 
@@ -475,13 +474,13 @@ func (v *instances) get(at instanceKey) (entry, bool) {
 }
 
 // used is what a project's instances use of its quota.
-func (v *instances) used(p compute.Project) compute.Resources {
+func (v *instances) used(p compute.Project) compute.PartAmounts {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if t := v.byProject[p]; t != nil {
 		return t.used.Clone()
 	}
-	return compute.Resources{}
+	return compute.PartAmounts{}
 }
 
 // projects lists the projects that have an instance.

@@ -207,7 +207,7 @@ func (s *Server) readKind(
 			return kind{}, err
 		}
 	}
-	q := s.views.queues.get(compute.NameQueue(written.Boot.Flavor, written.Boot.With))
+	q := s.views.queues.of(*written.Boot)
 	if q == nil {
 		return kind{}, compute.NotFound("queue", string(req.Boot.Flavor), "it was removed just now")
 	}
@@ -224,7 +224,7 @@ func (s *Server) existing(ctx context.Context, e entry) kind {
 	}
 	if e.instance != nil {
 		i.Resources, i.Required, i.Forbidden = e.instance.Resources, e.instance.Required, e.instance.Forbidden
-	} else if q := s.views.queues.get(i.Queue); q != nil {
+	} else if q := s.views.queues.of(i.Boot); q != nil {
 		i.Resources, i.Required, i.Forbidden = q.Resources, q.Required, q.Forbidden
 	}
 	state := rest.State(s.presenter(ctx).state(e).String())
@@ -244,7 +244,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 	sh, project := s.presenter(ctx), kinds[0].asks.Project
 	mix, ahead := make([]explain.Kind, len(kinds)), sh.ahead(kinds)
 	for i, k := range kinds {
-		mix[i] = explain.Kind{Wanted: sh.wanted(k.asks), Count: k.count}
+		mix[i] = explain.Kind{Wanted: sh.wanted(k.asks), Priority: k.asks.Boot.Priority(), Count: k.count}
 	}
 	hosts, oldest := sh.hosts()
 	if err := s.checkJudged(judgedForAKind*len(kinds), len(hosts), "mix", fmt.Sprintf("%d kinds", len(kinds)),
@@ -344,7 +344,7 @@ func goingNames(all []rest.GoingInstance) string {
 func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 	seen := map[compute.QueueName]bool{}
 	for _, k := range kinds {
-		q := s.views.queues.get(k.asks.Queue)
+		q := s.views.queues.of(k.asks.Boot)
 		if k.asks.Boot.Host != "" || k.exists != nil || q == nil || seen[q.Name] {
 			continue
 		}
@@ -392,10 +392,35 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 // quotaSteps is what the quota of a project would be used for a mix, with its limits and what it uses now.
 func (s *Server) quotaSteps(
 	p compute.Project, mix []explain.Kind,
-) (steps []rest.QuotaStep, limits, used compute.Resources) {
-	asks := explain.Uses(mix)
-	steps, limits, used = []rest.QuotaStep{}, compute.Resources{}, compute.Resources{}
-	for _, r := range s.quotaView(p).Resources {
+) (steps []rest.QuotaStep, limits, used compute.PartAmounts) {
+	asks, view := explain.Uses(mix), s.quotaView(p)
+	steps, limits, used = []rest.QuotaStep{}, compute.PartAmounts{}, compute.PartAmounts{}
+	add := func(part compute.QuotaPart, class string, all []rest.QuotaResource) {
+		limits[part], used[part] = compute.Resources{}, compute.Resources{}
+		steps = append(steps, partSteps(class, all, asks[part], limits[part], used[part])...)
+	}
+	add(compute.QuotaWhole, "", view.Resources)
+	for _, c := range view.Priorities {
+		if class, err := compute.ParsePriority(c.Priority); err == nil {
+			add(compute.QuotaOf(class), c.Priority, slices.DeleteFunc(slices.Clone(c.Resources), func(r rest.QuotaResource) bool {
+				return r.Limit == nil // what has no limit of its own is told of the whole
+			}))
+		}
+	}
+	for _, c := range asks[compute.QuotaWhole].Classes() { // which nobody limits, and the project does not use
+		if n := asks[compute.QuotaWhole][c]; n > 0 {
+			steps = append(steps, rest.QuotaStep{Class: c, Asked: n, Would: n})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b rest.QuotaStep) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Class, b.Class))
+	})
+	return steps, limits, used
+}
+
+// partSteps are the steps of one part; it fills in limits and what is used, and takes out of asks what it has told.
+func partSteps(class string, all []rest.QuotaResource, asks, limits, used compute.Resources) (steps []rest.QuotaStep) {
+	for _, r := range all {
 		used[r.Class] = r.Used
 		if r.Limit != nil {
 			limits[r.Class] = *r.Limit
@@ -403,26 +428,26 @@ func (s *Server) quotaSteps(
 		if asked := asks[r.Class]; asked > 0 {
 			would := r.Used + asked
 			steps = append(steps, rest.QuotaStep{
-				Class: r.Class, Used: r.Used, Asked: asked, Would: would, Limit: r.Limit, Over: r.Limit != nil && would > *r.Limit,
+				Class: r.Class, Priority: class, Used: r.Used, Asked: asked, Would: would, Limit: r.Limit,
+				Over: r.Limit != nil && would > *r.Limit,
 			})
 			delete(asks, r.Class)
 		}
 	}
-	for _, c := range asks.Classes() { // which nobody limits, and the project does not use
-		if asks[c] > 0 {
-			steps = append(steps, rest.QuotaStep{Class: c, Asked: asks[c], Would: asks[c]})
-		}
-	}
-	slices.SortFunc(steps, func(a, b rest.QuotaStep) int { return cmp.Compare(a.Class, b.Class) })
-	return steps, limits, used
+	return steps
 }
 
 // overQuota says which limit keeps out some of a mix; nil: none.
-func overQuota(limits, used compute.Resources, mix []explain.Kind) *compute.Reason {
-	asks := explain.Uses(mix)
-	for _, c := range limits.Classes() {
-		if asks[c] > 0 && used[c]+asks[c] > limits[c] {
-			return &compute.Reason{Code: compute.QuotaExceeded, Resource: c, Limit: limits[c], Used: used[c], Asked: asks[c]}
+func overQuota(limits, used compute.PartAmounts, mix []explain.Kind) *compute.Reason {
+	all := explain.Uses(mix)
+	for _, part := range compute.AllQuotaParts() {
+		limits, used, asks := limits[part], used[part], all[part]
+		for _, c := range limits.Classes() {
+			if asks[c] > 0 && used[c]+asks[c] > limits[c] {
+				return &compute.Reason{
+					Code: compute.QuotaExceeded, Resource: c, Part: part, Limit: limits[c], Used: used[c], Asked: asks[c],
+				}
+			}
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (s *Server) withFewest(
 ) (compute.Boot, error) {
 	var open []compute.AxisValue
 	for _, value := range values.offers {
-		q := s.views.queues.get(compute.NameQueue(b.Flavor, b.Having(g.Spread, value).With))
+		q := s.views.queues.of(b.Having(g.Spread, value))
 		switch {
 		case q == nil: // it is not ready yet, which is said of it
 			return b.Having(g.Spread, value), nil

@@ -27,12 +27,12 @@ const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
-	flavor, name, image, userData, onNoCapacity, host, id, key, group string
-	with, labels, avoid, sshKeys                                      []string
-	count                                                             int
-	attempts                                                          uint32
-	deadline, timeout                                                 time.Duration
-	wait, dry, atomic                                                 bool
+	flavor, name, image, userData, onNoCapacity, host, id, key, group, priority string
+	with, labels, avoid, sshKeys                                                []string
+	count                                                                       int
+	attempts                                                                    uint32
+	deadline, timeout                                                           time.Duration
+	wait, dry, atomic                                                           bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -69,6 +69,7 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
+	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: which is served first where there is not room for all")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -121,12 +122,15 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	case cmd.Flags().Changed("attempts") && f.attempts == 0:
 		return b, compute.Invalid("attempts", "0", "give at least 1")
 	}
-	b.Rules = compute.InGroup(compute.GroupName(f.group))
+	priority, err := compute.ParsePriority(f.priority)
+	if err != nil {
+		return b, err
+	}
+	b.Rules = compute.RulesOf(compute.GroupName(f.group), compute.Set{}, priority)
 	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
 	for _, h := range f.avoid {
 		b.Avoid = append(b.Avoid, compute.HostID(h))
 	}
-	var err error
 	if b.OnNoCapacity, err = compute.ParseNoCapacity(f.onNoCapacity); err != nil {
 		return b, err
 	}

@@ -73,7 +73,8 @@ func (o completions) add(cmd *cobra.Command) {
 	for flag, kind := range map[string]names{
 		"flavor": flavorNames, "group": groupNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
 		"project": projectNames, "state": words(compute.States()),
-		"output": words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
+		"priority": words(compute.Priorities()),
+		"output":   words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
 	} {
 		if f := cmd.LocalNonPersistentFlags().Lookup(flag); f == nil && cmd.PersistentFlags().Lookup(flag) == nil {
 			continue

@@ -332,6 +332,9 @@ func flavorDetails(f client.Flavor) []detail {
 	if f.Queues.Failed > 0 {
 		queues += fmt.Sprintf(", %d failed", f.Queues.Failed)
 	}
+	if f.Queues.Tiers > 0 {
+		queues += ", and " + Plural(f.Queues.Tiers, "tier")
+	}
 	return []detail{
 		{"Name", string(f.Name)}, {"Uses", humanResources(f.Resources)}, {"Capabilities", joined(f.Capabilities)},
 		{"Requires", joined(f.Required)}, {"Forbids", joined(f.Forbidden)}, {"Queues", queues},

@@ -170,6 +170,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "AGE", Right: true, Cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
 			{Title: "ATTEMPT", wide: true, Right: true, Cell: attempt},
 			{Title: "USES", wide: true, Cell: func(i client.Instance) string { return humanResources(i.Resources) }},
+			{Title: "PRIORITY", wide: true, Cell: func(i client.Instance) string { return i.Priority }},
 			{Title: "LABELS", wide: true, Cell: func(i client.Instance) string { return labels(i.Metadata, " ") }},
 			{Title: "WHY", Cell: why},
 		},

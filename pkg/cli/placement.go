@@ -58,8 +58,9 @@ JSON; each entry is a boot as POST /v1/instances takes it, with a count.`,
 	flags.StringVar(&f.host, "host", "", "there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never on this host; repeatable")
 	flags.StringVar(&f.group, "group", "", "as a member of this group")
+	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high")
 	flags.StringVar(&mix, "mix", "", "file of several kinds; - reads the standard input")
-	for _, other := range []string{"flavor", "with", "count", "host", "avoid", "group"} {
+	for _, other := range []string{"flavor", "with", "count", "host", "avoid", "group", "priority"} {
 		cmd.MarkFlagsMutuallyExclusive("mix", other)
 	}
 	return cmd
@@ -234,7 +235,11 @@ func quotaSteps(all []client.QuotaStep) string {
 		if q.Limit == nil {
 			continue
 		}
-		line := fmt.Sprintf("%s: %s now, %s with these, of %s", q.Class, HumanSize(q.Class, q.Used),
+		of := string(q.Class)
+		if q.Priority != "" {
+			of += " of priority " + q.Priority
+		}
+		line := fmt.Sprintf("%s: %s now, %s with these, of %s", of, HumanSize(q.Class, q.Used),
 			HumanSize(q.Class, q.Would), HumanSize(q.Class, *q.Limit))
 		if q.Over {
 			line += ": too much"

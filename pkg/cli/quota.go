@@ -24,13 +24,18 @@ func newQuotaSet(s *settings) *cobra.Command {
 	var size sizeFlags
 	var instances int64
 	var clear []string
+	var class string
 	cmd := &cobra.Command{
 		Use:   "set PROJECT",
 		Short: "Limit what a project may have",
 		Long: `Limit what a project may have. What is not given stays as it is; --unset leaves a
 class to the default quota again. The project ` + string(compute.DefaultQuota) + ` holds the limits of all that
-have none of their own.`,
+have none of their own.
+
+With --priority they are limits for its instances of that class alone, which count
+beside those for all: an instance of high priority counts in both.`,
 		Example: "  berth quota set web --instances 10 --vcpus 20 --memory 50GiB\n" +
+			"  berth quota set web --priority high --vcpus 4\n" +
 			"  berth quota set " + string(compute.DefaultQuota) + " --instances 100",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +51,18 @@ have none of their own.`,
 			if cmd.Flags().Changed("instances") {
 				limits[compute.Instances] = instances
 			}
+			part := compute.QuotaWhole
+			if cmd.Flags().Changed("priority") {
+				p, err := compute.ParsePriority(class)
+				if err != nil {
+					return err
+				}
+				part = compute.QuotaOf(p)
+			}
 			if len(limits)+len(clear) == 0 {
 				return compute.Invalid("limits", "", "give at least one, as in --instances 10")
 			}
-			q, err := setQuota(cmd, c, compute.Project(args[0]), limits, clear)
+			q, err := setQuota(cmd, c, compute.Project(args[0]), part, limits, clear)
 			if err != nil {
 				return err
 			}
@@ -59,14 +72,16 @@ have none of their own.`,
 	size.add(cmd)
 	cmd.Flags().Int64Var(&instances, "instances", 0, "how many instances")
 	cmd.Flags().StringArrayVar(&clear, "unset", nil, "a class to leave to the default quota, as in VCPU; repeatable")
+	cmd.Flags().StringVar(&class, "priority", "", "of instances of this class alone: low, normal or high")
 	return cmd
 }
 
-// setQuota adds limits to the project's own.
+// setQuota adds limits to the project's own of one part.
 func setQuota(
 	cmd *cobra.Command,
 	c *client.Client,
 	p compute.Project,
+	part compute.QuotaPart,
 	limits compute.Resources,
 	clear []string,
 ) (client.Quota, error) {
@@ -74,10 +89,10 @@ func setQuota(
 	if err != nil {
 		return client.Quota{}, err
 	}
-	for _, r := range now.Resources {
-		own := r.From == "project" || p == compute.DefaultQuota && r.From == "default"
-		if _, given := limits[r.Class]; own && !given && r.Limit != nil {
-			limits[r.Class] = *r.Limit
+	q := ownQuota(now)
+	for class, n := range q.Of(part) {
+		if _, given := limits[class]; !given {
+			limits[class] = n
 		}
 	}
 	for _, class := range clear {
@@ -90,7 +105,34 @@ func setQuota(
 		}
 		delete(limits, compute.ResourceClass(class))
 	}
-	return c.SetQuota(cmd.Context(), compute.Quota{Project: p, Limits: limits})
+	if class, is := part.Priority(); is {
+		q.Classes[class] = limits
+	} else {
+		q.Limits = limits
+	}
+	return c.SetQuota(cmd.Context(), q)
+}
+
+// ownQuota is what a project has of limits of its own.
+func ownQuota(shown client.Quota) compute.Quota {
+	q := compute.Quota{Project: shown.Project, Limits: compute.Resources{}, Classes: compute.ClassLimits{}}
+	own := func(all []client.QuotaResource) compute.Resources {
+		limits := compute.Resources{}
+		for _, r := range all {
+			own := r.From == "project" || q.Project == compute.DefaultQuota && r.From == "default"
+			if own && r.Limit != nil {
+				limits[r.Class] = *r.Limit
+			}
+		}
+		return limits
+	}
+	q.Limits = own(shown.Resources)
+	for _, c := range shown.Priorities {
+		if p, err := compute.ParsePriority(c.Priority); err == nil {
+			q.Classes[p] = own(c.Resources)
+		}
+	}
+	return q
 }
 
 func newQuotaShow(s *settings) *cobra.Command {
@@ -176,34 +218,49 @@ func usedOf(r client.QuotaResource) string {
 
 func printQuota(w io.Writer, f Format, q client.Quota) error {
 	if f == FormatTable || f == FormatWide {
-		return quotaSheet().List(w, f, q.Resources)
+		rows := []quotaRow{}
+		for _, r := range q.Resources {
+			rows = append(rows, quotaRow{r, ""})
+		}
+		for _, c := range q.Priorities {
+			for _, r := range c.Resources {
+				rows = append(rows, quotaRow{r, " of priority " + c.Priority})
+			}
+		}
+		return quotaSheet().List(w, f, rows)
 	}
 	return Sheet[client.Quota]{Name: func(q client.Quota) string { return string(q.Project) }}.one(w, f, q, nil)
 }
 
-func quotaSheet() Sheet[client.QuotaResource] {
-	return Sheet[client.QuotaResource]{
+// quotaRow is one class of resources of the whole, or of one class of priority.
+type quotaRow struct {
+	client.QuotaResource
+	of string
+}
+
+func quotaSheet() Sheet[quotaRow] {
+	return Sheet[quotaRow]{
 		none: "No limits.",
-		Columns: []Column[client.QuotaResource]{
-			{Title: "RESOURCE", Cell: func(r client.QuotaResource) string { return string(r.Class) }},
+		Columns: []Column[quotaRow]{
+			{Title: "RESOURCE", Cell: func(r quotaRow) string { return string(r.Class) + r.of }},
 			{
 				Title: "USED",
 				Right: true,
-				Cell:  func(r client.QuotaResource) string { return HumanSize(r.Class, r.Used) },
+				Cell:  func(r quotaRow) string { return HumanSize(r.Class, r.Used) },
 			},
-			{Title: "LIMIT", Right: true, Cell: func(r client.QuotaResource) string {
+			{Title: "LIMIT", Right: true, Cell: func(r quotaRow) string {
 				if r.Limit == nil {
 					return unlimited
 				}
 				return HumanSize(r.Class, *r.Limit)
 			}},
-			{Title: "LEFT", Right: true, Cell: func(r client.QuotaResource) string {
+			{Title: "LEFT", Right: true, Cell: func(r quotaRow) string {
 				if r.Limit == nil {
 					return ""
 				}
 				return HumanSize(r.Class, max(0, *r.Limit-r.Used))
 			}},
-			{Title: "FROM", Cell: func(r client.QuotaResource) string {
+			{Title: "FROM", Cell: func(r quotaRow) string {
 				if r.From == "none" {
 					return ""
 				}

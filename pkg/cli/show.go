@@ -116,7 +116,7 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
 		{"Labels", labels(i.Metadata, "\n")}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
-		{"Group", string(i.Group)}, {"Set", setOf(i)},
+		{"Group", string(i.Group)}, {"Set", setOf(i)}, {"Priority", i.Priority},
 		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},

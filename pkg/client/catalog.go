@@ -94,6 +94,7 @@ func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
 // SetQuota replaces a project's own limits.
 func (c *Client) SetQuota(ctx context.Context, q compute.Quota) (Quota, error) {
 	var out Quota
-	err := c.call(ctx, http.MethodPut, nil, rest.QuotaLimits{Limits: q.Limits}, &out, "quotas", string(q.Project))
+	limits := rest.QuotaLimits{Limits: q.Limits, Priorities: rest.FromClassLimits(q.Classes)}
+	err := c.call(ctx, http.MethodPut, nil, limits, &out, "quotas", string(q.Project))
 	return out, err
 }

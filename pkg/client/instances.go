@@ -109,7 +109,7 @@ func (c *Client) Story(ctx context.Context, id compute.InstanceID) (Story, error
 	return out, err
 }
 
-// Why says what would become of a boot: of it only flavor, choices, hosts and the group count.
+// Why says what would become of a boot: of it only flavor, choices, hosts, the group and the priority count.
 func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	query := c.scoped()
 	query.Set("flavor", string(b.Flavor))
@@ -124,6 +124,9 @@ func (c *Client) Why(ctx context.Context, b compute.Boot) (Placement, error) {
 	}
 	if g := b.Group(); g != "" {
 		query.Set("group", string(g))
+	}
+	if p := b.Priority(); p != compute.PriorityNormal {
+		query.Set("priority", p.String())
 	}
 	var out Placement
 	err := c.call(ctx, http.MethodGet, query, nil, &out, "explain")

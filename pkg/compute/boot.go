@@ -153,6 +153,9 @@ func (b Boot) Check() error {
 			return err
 		}
 	}
+	if err := b.Priority().Check(); err != nil {
+		return err
+	}
 	sizes := b.sizes()
 	if err := checkSizes(sizes[:]...); err != nil {
 		return err

@@ -133,6 +133,8 @@ type Look struct {
 	Hold  time.Duration // how long to wait on the queue; 0: look, and again as long as work comes
 	Save  time.Duration // how long to save room for the queue's work, from now on; 0: nothing is said of that
 	Spend bool          // the host need not save room for the queue any more, whatever Save says
+	// Oldest is since when the oldest work in the queue waits, as the queue manager knows it; zero: it does not say.
+	Oldest time.Time
 }
 
 // MaxSave bounds how long a host saves room for a queue because it was told once.

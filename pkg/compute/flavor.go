@@ -2,6 +2,8 @@
 
 package compute
 
+import "maps"
+
 // MaxTraits is how many traits one entry of the catalog may name in a list, and
 // how many a queue may require: it all has to fit into one record.
 const MaxTraits = 128
@@ -46,6 +48,90 @@ type Choices map[AxisName]AxisValue
 type Quota struct {
 	Project Project // DefaultQuota for every project without its own
 	Limits  Resources
+	Classes ClassLimits
+}
+
+// ClassLimits are limits beside those for the whole: what a project may have of instances of one class of priority. A
+// class that is not there has only the limits for the whole.
+type ClassLimits map[Priority]Resources
+
+// Equal says whether both are the same limits.
+func (l ClassLimits) Equal(o ClassLimits) bool {
+	return maps.EqualFunc(l, o, func(a, b Resources) bool { return maps.Equal(a, b) })
+}
+
+// Tidy is a copy without classes of which nothing is limited; nil if there is none.
+func (l ClassLimits) Tidy() ClassLimits {
+	var out ClassLimits
+	for p, limits := range l {
+		if len(limits) == 0 {
+			continue
+		}
+		if out == nil {
+			out = ClassLimits{}
+		}
+		out[p] = limits.Clone()
+	}
+	return out
+}
+
+// QuotaPart is what a limit is for: the whole that a project has, or its instances of one class of priority.
+type QuotaPart uint8
+
+// QuotaWhole is the whole.
+const QuotaWhole QuotaPart = 0
+
+// QuotaOf is the part of a class.
+func QuotaOf(p Priority) QuotaPart { return QuotaPart(p) + 1 }
+
+// Priority is the class of a part; false: it is the whole.
+func (q QuotaPart) Priority() (Priority, bool) {
+	if q == QuotaWhole {
+		return PriorityNormal, false
+	}
+	return Priority(q - 1), true
+}
+
+// AllQuotaParts are all parts, the whole first, then the classes, the highest first.
+func AllQuotaParts() []QuotaPart {
+	out := []QuotaPart{QuotaWhole}
+	for _, p := range Priorities() {
+		out = append(out, QuotaOf(p))
+	}
+	return out
+}
+
+// PartAmounts are amounts for each part of a quota: limits, or what is used. A part that is not there has none.
+type PartAmounts map[QuotaPart]Resources
+
+// Clone is a copy of all of it.
+func (a PartAmounts) Clone() PartAmounts {
+	out := make(PartAmounts, len(a))
+	for part, amounts := range a {
+		out[part] = amounts.Clone()
+	}
+	return out
+}
+
+// Add adds times an amount to a part.
+func (a PartAmounts) Add(part QuotaPart, r Resources, times int64) {
+	if a[part] == nil {
+		a[part] = Resources{}
+	}
+	for class, n := range r {
+		a[part][class] += n * times
+	}
+}
+
+// QuotaParts are those that an instance of a class counts in: the whole, and the class.
+func QuotaParts(p Priority) [2]QuotaPart { return [2]QuotaPart{QuotaWhole, QuotaOf(p)} }
+
+// Of is the limits of a part.
+func (q Quota) Of(part QuotaPart) Resources {
+	if p, ok := part.Priority(); ok {
+		return q.Classes[p]
+	}
+	return q.Limits
 }
 
 // DefaultQuota is the project whose quota holds for all that have none. It is

@@ -39,6 +39,9 @@ func FuzzNames(f *testing.F) {
 		if n, err := ParseNoCapacity(s); err == nil && s != "" && n.String() != s {
 			t.Errorf("%q is %s", s, n)
 		}
+		if p, err := ParsePriority(s); err == nil && s != "" && p.String() != s {
+			t.Errorf("%q is priority %s", s, p)
+		}
 		if p, err := ParseGroupPolicy(s); err == nil && p.String() != s {
 			t.Errorf("group policy %q is %s", s, p)
 		}

@@ -140,6 +140,8 @@ type PlacementRules struct {
 	Set    Set       // that it is of; a request for one boot has none
 	Spread AxisName  // of an instance: the axis over which its group spread members when it was admitted; empty: none
 	Chosen bool      // of an instance: the conductor chose its value on Spread, the request chose none
+
+	Priority Priority // its class
 }
 
 // Group is the group that the boot is for; empty: none.
@@ -151,14 +153,14 @@ func (b *Boot) Group() GroupName {
 }
 
 // InGroup is the rules of a member of a group; nil for none.
-func InGroup(g GroupName) *PlacementRules { return RulesOf(g, Set{}) }
+func InGroup(g GroupName) *PlacementRules { return RulesOf(g, Set{}, PriorityNormal) }
 
-// RulesOf are those of a request: the group and the set that it names; nil for none.
-func RulesOf(g GroupName, s Set) *PlacementRules {
-	if g == "" && s == (Set{}) {
+// RulesOf are those of a request: the group, the set and the class that it names; nil for none, and for the normal class.
+func RulesOf(g GroupName, s Set, p Priority) *PlacementRules {
+	if g == "" && s == (Set{}) && p == PriorityNormal {
 		return nil
 	}
-	return &PlacementRules{Group: g, Set: s}
+	return &PlacementRules{Group: g, Set: s, Priority: p}
 }
 
 // GroupKey says which group is meant.

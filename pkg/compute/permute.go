@@ -56,7 +56,7 @@ func (q Queue) with(axis AxisName, v CapabilityValue) Queue {
 // SameNeeds says whether both queues are for the same machines of the same
 // choices, so that work published for one is work for the other.
 func (q Queue) SameNeeds(o Queue) bool {
-	if q.Name != o.Name || q.Flavor != o.Flavor || len(q.Choices) != len(o.Choices) {
+	if q.Name != o.Name || q.Flavor != o.Flavor || q.Priority != o.Priority || len(q.Choices) != len(o.Choices) {
 		return false
 	}
 	for axis, v := range q.Choices {

@@ -16,6 +16,7 @@ type Queue struct {
 	Name      QueueName
 	Flavor    FlavorName
 	Choices   Choices
+	Priority  Priority  // the class of its work: it is a tier of the queue without it
 	Resources Resources // flavor and choices together
 	Required  []Trait   // sorted
 	Forbidden []Trait   // sorted

@@ -71,7 +71,8 @@ const (
 type Reason struct {
 	Code     ReasonCode
 	Resource ResourceClass // QuotaExceeded: the class that is short
-	Limit    int64         // QuotaExceeded: what the project may have in all
+	Part     QuotaPart     // QuotaExceeded: what the limit is for
+	Limit    int64         // QuotaExceeded: what the project may have in all, or of that part
 	Used     int64         // QuotaExceeded: what it had
 	Asked    int64         // QuotaExceeded: what this request wanted
 	Host     HostID
@@ -92,7 +93,11 @@ func (r *Reason) String() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if r.Resource != "" {
-		add("%s: limit %d, used %d, asked %d", r.Resource, r.Limit, r.Used, r.Asked)
+		of := ""
+		if p, ok := r.Part.Priority(); ok {
+			of = fmt.Sprintf(" of priority %s", p)
+		}
+		add("%s%s: limit %d, used %d, asked %d", r.Resource, of, r.Limit, r.Used, r.Asked)
 	}
 	if r.Depth > 0 {
 		add("position %d of %d", r.Position+1, r.Depth)

@@ -100,7 +100,7 @@ func (b Boot) Asked() Boot {
 	if r == nil || r.Spread == "" {
 		return b
 	}
-	if b.Rules = RulesOf(r.Group, r.Set); r.Chosen {
+	if b.Rules = RulesOf(r.Group, r.Set, r.Priority); r.Chosen {
 		b.With = maps.Clone(b.With)
 		if delete(b.With, r.Spread); len(b.With) == 0 {
 			b.With = nil

@@ -12,7 +12,8 @@ import (
 // Kind is so many machines that want the same.
 type Kind struct {
 	Wanted
-	Count int64
+	Priority compute.Priority
+	Count    int64
 }
 
 // Filled is what becomes of hosts that are filled with a mix of kinds.

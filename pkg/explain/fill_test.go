@@ -14,7 +14,7 @@ import (
 )
 
 func kind(count, processors int64, required ...compute.Trait) Kind {
-	return Kind{Wanted{Resources: compute.Resources{compute.VCPU: processors}, Required: required}, count}
+	return Kind{Wanted: Wanted{Resources: compute.Resources{compute.VCPU: processors}, Required: required}, Count: count}
 }
 
 // TestTogetherAndAlone: two that fit alone do not fit together, and those that few hosts can take are not kept out by
@@ -87,7 +87,7 @@ func anyKind(rt *rapid.T) Kind {
 		w.Host = "h1"
 	}
 	w.Group = anyGroup(rt)
-	return Kind{w, rapid.Int64Range(1, 9).Draw(rt, "count")}
+	return Kind{Wanted: w, Count: rapid.Int64Range(1, 9).Draw(rt, "count")}
 }
 
 // takes says whether a host has room for one more, in the plainest way.

@@ -12,21 +12,20 @@ import (
 
 // Admit answers how many of each kind a quota allows, if they come in this order: what is refused uses nothing. A class
 // without a limit is unlimited.
-func Admit(limits, used compute.Resources, mix []Kind) []int64 {
+func Admit(limits, used compute.PartAmounts, mix []Kind) []int64 {
 	used, out := used.Clone(), make([]int64, len(mix))
-	if used == nil {
-		used = compute.Resources{}
-	}
 	for i, k := range mix {
 		each := ofQuota(k)
 		n := k.Count
-		for class, amount := range each {
-			if limit, limited := limits[class]; limited && amount > 0 {
-				n = min(n, max(0, limit-used[class])/amount)
+		for _, part := range compute.QuotaParts(k.Priority) {
+			for class, amount := range each {
+				if limit, limited := limits[part][class]; limited && amount > 0 {
+					n = min(n, max(0, limit-used[part][class])/amount)
+				}
 			}
 		}
-		for class, amount := range each {
-			used[class] += amount * n
+		for _, part := range compute.QuotaParts(k.Priority) {
+			used.Add(part, each, n)
 		}
 		out[i] = n
 	}
@@ -34,11 +33,11 @@ func Admit(limits, used compute.Resources, mix []Kind) []int64 {
 }
 
 // Uses is what a mix uses of its project's quota.
-func Uses(mix []Kind) compute.Resources {
-	out := compute.Resources{}
+func Uses(mix []Kind) compute.PartAmounts {
+	out := compute.PartAmounts{}
 	for _, k := range mix {
-		for class, amount := range ofQuota(k) {
-			out[class] += amount * k.Count
+		for _, part := range compute.QuotaParts(k.Priority) {
+			out.Add(part, ofQuota(k), k.Count)
 		}
 	}
 	return out

@@ -17,21 +17,36 @@ import (
 func TestAdmitIsWhatConductorsDo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mix := rapid.SliceOfN(rapid.Custom(anyKind), 0, 4).Draw(rt, "mix")
-		limits, index := compute.Resources{}, quota.NewIndex()
-		admit := func(r compute.Resources) {
-			index.Replace(nil, &compute.Instance{Project: "p", State: compute.StateQueued, Resources: r})
+		anyClass := rapid.SampledFrom(compute.Priorities())
+		for i := range mix {
+			mix[i].Priority = anyClass.Draw(rt, "class")
 		}
-		admit(anyAmounts(rt, 0, 9, "used"))
-		for _, c := range []compute.ResourceClass{compute.Instances, compute.VCPU, compute.MemoryMB} {
-			if rapid.Bool().Draw(rt, "limited") {
-				limits[c] = rapid.Int64Range(0, 30).Draw(rt, "limit")
+		limits, used, index := compute.PartAmounts{}, compute.PartAmounts{}, quota.NewIndex()
+		admit := func(p compute.Priority, r compute.Resources) {
+			i := &compute.Instance{Project: "p", State: compute.StateQueued, Resources: r}
+			i.Boot.Rules = compute.RulesOf("", compute.Set{}, p)
+			index.Replace(nil, i)
+		}
+		admit(anyClass.Draw(rt, "class"), anyAmounts(rt, 0, 9, "used"))
+		own := compute.Quota{Limits: compute.Resources{}, Classes: compute.ClassLimits{}}
+		for _, part := range compute.AllQuotaParts() {
+			limits[part], used[part] = compute.Resources{}, index.UsedOf("p", part).Clone()
+			for _, c := range []compute.ResourceClass{compute.Instances, compute.VCPU, compute.MemoryMB} {
+				if rapid.Bool().Draw(rt, "limited") {
+					limits[part][c] = rapid.Int64Range(0, 30).Draw(rt, "limit")
+				}
+			}
+			if p, class := part.Priority(); class {
+				own.Classes[p] = limits[part]
+			} else {
+				own.Limits = limits[part]
 			}
 		}
-		got, want := Admit(limits, index.Used("p"), mix), make([]int64, len(mix))
+		got, want := Admit(limits, used, mix), make([]int64, len(mix))
 		for i, k := range mix {
 			for range k.Count {
-				if index.Check("p", k.Resources, quota.Limits{Own: limits}) == nil {
-					admit(k.Resources)
+				if index.Check("p", quota.Ask(k.Priority, k.Resources), quota.Limits{Own: own}) == nil {
+					admit(k.Priority, k.Resources)
 					want[i]++
 				}
 			}

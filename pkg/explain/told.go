@@ -25,6 +25,8 @@ type Facts struct {
 	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
 	Closed     bool              // its queue is closed: the flavor or a capability was removed
 	Whole      compute.Resources // where its set is offered whole: what a host must have free at once to look at it
+	Unmade     bool              // its queue is the tier of a class, and is not listed yet
+	Higher     uint64            // how many of higher classes wait for the same
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
@@ -114,6 +116,7 @@ func (f Facts) queued() Told {
 	default:
 		out = f.waiting()
 	}
+	f.class(&out)
 	if i.Waits() {
 		out.Summary += "; " + i.Boot.Set().Says() + f.wholeNeeds()
 		out.Next = append(out.Next, Event{What: "once each of its set is claimed, all start; else hosts give their parts back, and all are offered again"})

@@ -27,6 +27,7 @@ func bootTo(b *compute.Boot) *pb.Boot {
 
 		SealedUserData: bytesOrNil([]byte(b.Sealed)),
 		Group:          text(b.Group()),
+		Priority:       priorities.out(b.Priority()),
 	}
 }
 
@@ -34,7 +35,8 @@ func bootTo(b *compute.Boot) *pb.Boot {
 func bootSays(b *compute.Boot) says {
 	return says{
 		sealed: b.Sealed != "", member: b.Group() != "", ofSet: b.Set().ID != "", spread: b.Spread().Spread != "",
-		whole: b.Set().Whole != "",
+		whole:  b.Set().Whole != "",
+		ranked: b.Priority() != compute.PriorityNormal,
 	}
 }
 
@@ -53,6 +55,18 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 		Host:         compute.HostID(m.GetHost()),
 		Avoid:        words[compute.HostID](m.GetAvoid()),
 		Sealed:       r.sealed(m.GetSealedUserData()),
-		Rules:        compute.InGroup(needsSchema(r, "group", schemaGroups, compute.GroupName(m.GetGroup()))),
+		Rules: compute.RulesOf(
+			needsSchema(r, "group", schemaGroups, compute.GroupName(m.GetGroup())), compute.Set{}, r.priority(m.GetPriority()),
+		),
 	}
+}
+
+// priority is the class of a boot. One that is not normal is refused in a schema whose readers may not know it: they would
+// have it wait as all others.
+func (r *reader) priority(m pb.Priority) compute.Priority {
+	p := priorities.in(r, "boot.priority", m)
+	if p != compute.PriorityNormal {
+		r.needsSchema("priority", schemaPriority)
+	}
+	return p
 }

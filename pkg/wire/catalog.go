@@ -54,6 +54,7 @@ func EncodeQuota(q compute.Quota) Record {
 	return seal(KeyQuota(q.Project), &pb.Quota{
 		Project: text(q.Project),
 		Limits:  amounts(q.Limits),
+		Classes: classLimitsTo(q.Classes),
 	}, "")
 }
 
@@ -153,10 +154,33 @@ func quotaFrom(r *reader, m *pb.Quota) *compute.Quota {
 	q := &compute.Quota{
 		Project: compute.Project(m.GetProject()),
 		Limits:  resources(m.GetLimits()),
+		Classes: classLimitsFrom(r, m.GetClasses()),
 	}
 	r.quota(*q)
 	r.key(KeyQuota(q.Project))
 	return q
+}
+
+func classLimitsTo(limits compute.ClassLimits) []*pb.ClassLimits {
+	var out []*pb.ClassLimits
+	for _, p := range compute.Priorities() {
+		if of := limits[p]; len(of) > 0 {
+			out = append(out, &pb.ClassLimits{Priority: quotaParts.out(compute.QuotaOf(p)), Limits: amounts(of)})
+		}
+	}
+	return out
+}
+
+func classLimitsFrom(r *reader, list []*pb.ClassLimits) compute.ClassLimits {
+	out := compute.ClassLimits{}
+	for _, m := range list {
+		p := priorities.in(r, "classes.priority", m.GetPriority())
+		if _, twice := out[p]; twice {
+			r.refuse(compute.Invalid("classes.priority", p.String(), "give each class once"))
+		}
+		out[p] = resources(m.GetLimits())
+	}
+	return out.Tidy()
 }
 
 func groupFrom(r *reader, m *pb.Group) *compute.Group {

@@ -145,4 +145,7 @@ func (r *reader) quota(q compute.Quota) {
 		r.check(q.Project.Check())
 	}
 	r.amounts("limits", q.Limits, 0)
+	for _, limits := range q.Classes {
+		r.amounts("classes.limits", limits, 0)
+	}
 }

@@ -109,7 +109,9 @@ func lookTo(l *compute.Look) *pb.Look {
 	if l == nil {
 		return nil
 	}
-	return &pb.Look{Queue: text(l.Queue), Hold: span(l.Hold), Save: span(l.Save), Spend: l.Spend}
+	return &pb.Look{
+		Queue: text(l.Queue), Hold: span(l.Hold), Save: span(l.Save), Spend: l.Spend, Oldest: stamp(l.Oldest),
+	}
 }
 
 func lookFrom(r *reader, m *pb.Look) *compute.Look {
@@ -119,6 +121,7 @@ func lookFrom(r *reader, m *pb.Look) *compute.Look {
 	l := compute.Look{
 		Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold()),
 		Save: r.duration("look.save", m.GetSave()), Spend: m.GetSpend(),
+		Oldest: r.time("look.oldest", m.GetOldest()),
 	}
 	r.atMost("look.queue", len(l.Queue), maxQueueName)
 	r.check(l.Check())

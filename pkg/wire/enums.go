@@ -51,6 +51,22 @@ var noCapacities = table[compute.NoCapacity, pb.NoCapacity]{
 	{compute.FailAtOnce, pb.NoCapacity_NO_CAPACITY_FAIL},
 }
 
+// A request that does not say is normal.
+var priorities = table[compute.Priority, pb.Priority]{
+	{compute.PriorityNormal, pb.Priority_PRIORITY_UNSPECIFIED},
+	{compute.PriorityNormal, pb.Priority_PRIORITY_NORMAL},
+	{compute.PriorityLow, pb.Priority_PRIORITY_LOW},
+	{compute.PriorityHigh, pb.Priority_PRIORITY_HIGH},
+}
+
+// A limit that does not say is for all classes.
+var quotaParts = table[compute.QuotaPart, pb.Priority]{
+	{compute.QuotaWhole, pb.Priority_PRIORITY_UNSPECIFIED},
+	{compute.QuotaOf(compute.PriorityNormal), pb.Priority_PRIORITY_NORMAL},
+	{compute.QuotaOf(compute.PriorityLow), pb.Priority_PRIORITY_LOW},
+	{compute.QuotaOf(compute.PriorityHigh), pb.Priority_PRIORITY_HIGH},
+}
+
 var groupPolicies = table[compute.GroupPolicy, pb.GroupPolicy]{
 	{compute.AntiAffinity, pb.GroupPolicy_GROUP_POLICY_ANTI_AFFINITY},
 	{compute.Affinity, pb.GroupPolicy_GROUP_POLICY_AFFINITY},

@@ -137,7 +137,9 @@ func spreadFrom(r *reader, rules *compute.PlacementRules, m *pb.Instance) *compu
 	if axis == "" || rules == nil {
 		return rules
 	}
-	return &compute.PlacementRules{Group: rules.Group, Set: rules.Set, Spread: axis, Chosen: m.GetSpreadChosen()}
+	out := *rules
+	out.Spread, out.Chosen = axis, m.GetSpreadChosen()
+	return &out
 }
 
 func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {

@@ -21,6 +21,7 @@ func EncodeQueue(q compute.Queue) Record {
 		Group:     text(q.Group),
 		TopicId:   text(q.TopicID),
 		Error:     message(q.Error),
+		Priority:  priorities.out(q.Priority),
 	}, "")
 }
 
@@ -41,6 +42,7 @@ func queueFrom(r *reader, m *pb.Queue) compute.Queue {
 		Group:     m.GetGroup(),
 		TopicID:   compute.TopicID(m.GetTopicId()),
 		Error:     m.GetError(),
+		Priority:  priorities.in(r, "priority", m.GetPriority()),
 	}
 	r.queue(q)
 	r.key(KeyQueue(q.Name))

@@ -30,6 +30,7 @@ func reasonTo(r *compute.Reason) *pb.Reason {
 	return &pb.Reason{
 		Code:     text(r.Code),
 		Resource: text(r.Resource),
+		Priority: quotaParts.out(r.Part),
 		Limit:    r.Limit,
 		Used:     r.Used,
 		Asked:    r.Asked,
@@ -51,6 +52,7 @@ func reasonFrom(r *reader, m *pb.Reason) *compute.Reason {
 	return &compute.Reason{
 		Code:     compute.ReasonCode(m.GetCode()),
 		Resource: compute.ResourceClass(m.GetResource()),
+		Part:     quotaParts.in(r, "reason.priority", m.GetPriority()),
 		Limit:    m.GetLimit(),
 		Used:     m.GetUsed(),
 		Asked:    m.GetAsked(),

@@ -56,9 +56,18 @@ func EncodeRequest(q compute.Request) Record {
 	case q.Op == compute.OpBoot && q.Boot != nil:
 		return rec.inLeastSchema(bootSays(q.Boot))
 	case q.Op == compute.OpBootSet:
-		return rec.inLeastSchema(says{ofSet: true})
+		return rec.inLeastSchema(setSays(q.Set))
 	}
 	return rec
+}
+
+// setSays is what the boots of a set say together.
+func setSays(set []compute.SetBoot) says {
+	all := says{ofSet: true}
+	for i := range set {
+		all.ranked = all.ranked || set[i].Boot.Priority() != compute.PriorityNormal
+	}
+	return all
 }
 
 func bootSetTo(set []compute.SetBoot) *pb.BootSet {

@@ -63,7 +63,10 @@ func generate[W any]() *rapid.Generator[W] {
 		}).AsAny(),
 		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{
 			nil, {Group: "web"}, {Group: "web", Spread: "zone"}, {Group: "web", Spread: "zone", Chosen: true},
+			{Priority: compute.PriorityHigh}, {Group: "web", Spread: "zone", Priority: compute.PriorityLow},
 		}).AsAny(),
+		typeOf[compute.Priority]():  wordsOf(priorities),
+		typeOf[compute.QuotaPart](): wordsOf(quotaParts),
 		typeOf[compute.InstanceID](): rapid.Map(
 			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 			as[compute.InstanceID],

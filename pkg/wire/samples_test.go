@@ -280,7 +280,44 @@ func samples() []sample {
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
 	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
-	return slices.Concat(list, labelSamples(), groupSamples(), setSamples())
+	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples())
+}
+
+// prioritySamples are of what came with classes of priority.
+func prioritySamples() []sample {
+	high := compute.RulesOf("", compute.Set{}, compute.PriorityHigh)
+	request, inst, command := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleCommand(compute.CommandLook)
+	request.Boot.Rules, inst.Boot.Rules = high, high
+	member := inst
+	member.Boot.Rules = compute.RulesOf("web", compute.Set{}, compute.PriorityLow)
+	set := sampleRequest(compute.OpBootSet)
+	set.Set = []compute.SetBoot{
+		{Instance: set.Instance, Boot: compute.Boot{Flavor: "m1.small"}},
+		{Instance: sampleRequest(compute.OpBoot).Instance, Boot: *request.Boot},
+	}
+	set.Set[1].Instance = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d19"
+	command.Look = &compute.Look{Queue: "m1.small.priority-high", Oldest: at(29)}
+	refused := sampleInstanceRecord()
+	refused.State, refused.Host = compute.StateError, ""
+	refused.Reason = &compute.Reason{
+		Code: compute.QuotaExceeded, Resource: compute.VCPU, Part: compute.QuotaOf(compute.PriorityHigh), Limit: 4, Used: 3, Asked: 2,
+	}
+	quota := compute.Quota{Project: "web-shop", Limits: compute.Resources{compute.VCPU: 9}, Classes: compute.ClassLimits{
+		compute.PriorityHigh: {compute.VCPU: 4}, compute.PriorityNormal: {compute.Instances: 0},
+	}}
+	tier := compute.Queue{
+		Name: "m1.small", Flavor: "m1.small", Resources: compute.Resources{compute.VCPU: 1},
+	}.Tier(compute.PriorityLow)
+	return []sample{
+		{"request-boot-ranked", EncodeRequest(request), request, of(DecodeRequest)},
+		{"request-boot-set-ranked", EncodeRequest(set), set, of(DecodeRequest)},
+		{"instance-ranked", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"instance-member-ranked", EncodeInstance(member), member, of(DecodeInstance)},
+		{"command-look-oldest", EncodeCommand(command), command, of(DecodeCommand)},
+		{"instance-over-limit-of-class", EncodeInstance(refused), refused, of(DecodeInstance)},
+		{"catalog-quota-classes", EncodeQuota(quota), CatalogEntry{Project: "web-shop", Quota: &quota}, of(DecodeCatalog)},
+		{"queue-tier", EncodeQueue(tier), tier, of(DecodeQueue)},
+	}
 }
 
 // labelSamples are of what came with labels.

@@ -18,8 +18,9 @@ import (
 // user data (decision 0052), schemaGroups for what is about a member of a group
 // (decision 0062), schemaSets for what is of a set (decision 0063), schemaSpread for
 // groups that spread their members, and for the instances of those (decision 0064), and
-// schemaWhole for what is of a set that is offered whole (decision 0066). So a cell
-// without these is one that older versions read.
+// schemaWhole for what is of a set that is offered whole (decision 0066), schemaPriority
+// for requests of another class than the normal one, and their instances (decision 0067).
+// So a cell without these is one that older versions read.
 const Schema = 5
 
 // SchemaWhole is the least in which a set can be offered whole.
@@ -31,6 +32,8 @@ const (
 	schemaSets   compute.Schema = 4 // has instances of sets
 	schemaSpread compute.Schema = 4 // has groups that spread their members
 	schemaWhole  compute.Schema = 5 // has sets that are offered whole
+
+	schemaPriority compute.Schema = 5 // has requests of low and high priority
 )
 
 // says is what a record says that not every version reads.
@@ -40,6 +43,7 @@ type says struct {
 	ofSet  bool
 	spread bool // a group that spreads its members, or an instance of one
 	whole  bool // a set that is offered whole
+	ranked bool // a priority that is not normal
 }
 
 // inLeastSchema is the record in the least schema that has all that it says.
@@ -47,6 +51,8 @@ func (r Record) inLeastSchema(s says) Record {
 	switch {
 	case s.whole:
 		return r.InSchema(schemaWhole)
+	case s.ranked:
+		return r.InSchema(schemaPriority)
 	case s.ofSet:
 		return r.InSchema(schemaSets)
 	case s.spread:

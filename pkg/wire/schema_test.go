@@ -26,7 +26,7 @@ func TestWrittenInTheFirstSchema(t *testing.T) {
 			want = "3"
 		case strings.HasSuffix(s.name, "-set"), strings.HasSuffix(s.name, "-spread"):
 			want = "4"
-		case strings.HasSuffix(s.name, "-whole"):
+		case strings.HasSuffix(s.name, "-whole"), strings.HasSuffix(s.name, "-ranked"):
 			want = "5"
 		}
 		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: fmt.Sprint(Schema + 1)} {
@@ -45,9 +45,9 @@ func inSchemaOfGroups(s sample) bool {
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
 // that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one that
-// does not, nor that a set is offered whole.
+// does not, nor that a set is offered whole, nor a request of a class as one of none.
 func TestNotOverlooked(t *testing.T) {
-	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples()) {
+	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples(), prioritySamples()) {
 		last := compute.Schema(1) // that does not know it
 		switch {
 		case inSchemaOfGroups(s):
@@ -58,6 +58,8 @@ func TestNotOverlooked(t *testing.T) {
 			last = schemaSpread - 1
 		case strings.HasSuffix(s.name, "-whole"):
 			last = schemaWhole - 1
+		case strings.HasSuffix(s.name, "-ranked"):
+			last = schemaPriority - 1
 		case !strings.HasSuffix(s.name, "-sealed"):
 			continue
 		}

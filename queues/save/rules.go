@@ -42,8 +42,9 @@ const (
 
 // Build is one that waits in a queue.
 type Build struct {
-	Key string
-	Not func(compute.HostID) bool // it must not run there, or rather should not; nil: it may anywhere
+	Key   string
+	Class compute.Priority
+	Not   func(compute.HostID) bool // it must not run there, or rather should not; nil: it may anywhere
 }
 
 // may says whether it may run on a host.

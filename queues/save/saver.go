@@ -26,9 +26,10 @@ type Saver struct {
 type queue struct {
 	name   compute.QueueName
 	seen   map[string]time.Time // since when each of its first builds is known to wait
-	late   []Build              // of them: those that have waited long enough, in their order
-	since  time.Time            // since when the first of those waits
-	short  bool                 // there were some while no host fitted
+	class  compute.Priority
+	late   []Build   // of them: those that have waited long enough, in their order
+	since  time.Time // since when the first of those waits
+	short  bool      // there were some while no host fitted
 	savers map[compute.HostID]*saver
 	failed int                    // savings in vain since the last that was not, or pause
 	vain   int                    // pauses in a row
@@ -103,7 +104,7 @@ func (s *Saver) note(now time.Time) {
 		waits[name] = true
 		q := s.queue(name)
 		seen := make(map[string]time.Time, len(first))
-		q.late, q.since = nil, time.Time{}
+		q.late, q.since, q.class = nil, time.Time{}, first[0].Class
 		for _, b := range first {
 			since, known := q.seen[b.Key]
 			if !known {
@@ -273,13 +274,13 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 	return best, found
 }
 
-// byAge are the queues, that of the work that has waited longest first.
+// byAge are the queues, that of the work that has waited longest first, as classes of priority count that.
 func (s *Saver) byAge() []*queue {
 	return slices.SortedFunc(maps.Values(s.queues), func(a, b *queue) int {
 		if c := cmp.Compare(boolNumber(len(a.late) == 0), boolNumber(len(b.late) == 0)); c != 0 {
 			return c
 		}
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.name, b.name))
+		return cmp.Or(a.class.Rank(a.since).Compare(b.class.Rank(b.since)), cmp.Compare(a.name, b.name))
 	})
 }
 

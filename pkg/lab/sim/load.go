@@ -278,7 +278,7 @@ func (c *clients) operate(ctx context.Context, l schedule.Load) error {
 	var err error
 	switch l.Op {
 	case schedule.LoadQuota:
-		_, err = as.SetQuota(ctx, compute.Quota{Project: l.Project, Limits: l.Limits})
+		_, err = as.SetQuota(ctx, compute.Quota{Project: l.Project, Limits: l.Limits, Classes: l.Classes})
 	case schedule.LoadGroup:
 		_, err = c.as(l.Node, l.Project).SetGroup(ctx, *l.Group)
 	case schedule.LoadAddFlavor:

@@ -299,7 +299,10 @@ type Quota struct {
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// limits is class to amount. A class that is not there takes its limit from
 	// the default quota; one that is not there either is unlimited.
-	Limits        map[string]int64 `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Limits map[string]int64 `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// classes are limits for instances of one class of priority, which count beside those above. A reader of a version
+	// without them keeps to limits alone.
+	Classes       []*ClassLimits `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +351,68 @@ func (x *Quota) GetLimits() map[string]int64 {
 	return nil
 }
 
+func (x *Quota) GetClasses() []*ClassLimits {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// ClassLimits is what a project may have of instances of one class.
+type ClassLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// priority is the class; each is there once at most.
+	Priority Priority `protobuf:"varint,1,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	// limits is class of resource to amount.
+	Limits        map[string]int64 `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassLimits) Reset() {
+	*x = ClassLimits{}
+	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassLimits) ProtoMessage() {}
+
+func (x *ClassLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassLimits.ProtoReflect.Descriptor instead.
+func (*ClassLimits) Descriptor() ([]byte, []int) {
+	return file_berth_v1_catalog_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClassLimits) GetPriority() Priority {
+	if x != nil {
+		return x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
+}
+
+func (x *ClassLimits) GetLimits() map[string]int64 {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // Group is a record of the catalog topic: a rule about where some instances of a
 // project may run beside each other. The record's key is "group/" + project + "/" + name.
 type Group struct {
@@ -373,7 +438,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	mi := &file_berth_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +450,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_catalog_proto_msgTypes[4]
+	mi := &file_berth_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +463,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_berth_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_berth_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Group) GetProject() string {
@@ -454,7 +519,7 @@ var File_berth_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_berth_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/catalog.proto\x12\bberth.v1\"\xf7\x01\n" +
+	"\x16berth/v1/catalog.proto\x12\bberth.v1\x1a\x16berth/v1/request.proto\"\xf7\x01\n" +
 	"\x06Flavor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
 	"\tresources\x18\x02 \x03(\v2\x1f.berth.v1.Flavor.ResourcesEntryR\tresources\x12\x1a\n" +
@@ -474,10 +539,17 @@ const file_berth_v1_catalog_proto_rawDesc = "" +
 	"\bconsumes\x18\x03 \x03(\v2'.berth.v1.CapabilityValue.ConsumesEntryR\bconsumes\x1a;\n" +
 	"\rConsumesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x91\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc2\x01\n" +
 	"\x05Quota\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x123\n" +
-	"\x06limits\x18\x02 \x03(\v2\x1b.berth.v1.Quota.LimitsEntryR\x06limits\x1a9\n" +
+	"\x06limits\x18\x02 \x03(\v2\x1b.berth.v1.Quota.LimitsEntryR\x06limits\x12/\n" +
+	"\aclasses\x18\x03 \x03(\v2\x15.berth.v1.ClassLimitsR\aclasses\x1a9\n" +
+	"\vLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb3\x01\n" +
+	"\vClassLimits\x12.\n" +
+	"\bpriority\x18\x01 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x129\n" +
+	"\x06limits\x18\x02 \x03(\v2!.berth.v1.ClassLimits.LimitsEntryR\x06limits\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb8\x01\n" +
@@ -510,29 +582,35 @@ func file_berth_v1_catalog_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_catalog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_berth_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_berth_v1_catalog_proto_goTypes = []any{
 	(GroupPolicy)(0),        // 0: berth.v1.GroupPolicy
 	(*Flavor)(nil),          // 1: berth.v1.Flavor
 	(*Capability)(nil),      // 2: berth.v1.Capability
 	(*CapabilityValue)(nil), // 3: berth.v1.CapabilityValue
 	(*Quota)(nil),           // 4: berth.v1.Quota
-	(*Group)(nil),           // 5: berth.v1.Group
-	nil,                     // 6: berth.v1.Flavor.ResourcesEntry
-	nil,                     // 7: berth.v1.CapabilityValue.ConsumesEntry
-	nil,                     // 8: berth.v1.Quota.LimitsEntry
+	(*ClassLimits)(nil),     // 5: berth.v1.ClassLimits
+	(*Group)(nil),           // 6: berth.v1.Group
+	nil,                     // 7: berth.v1.Flavor.ResourcesEntry
+	nil,                     // 8: berth.v1.CapabilityValue.ConsumesEntry
+	nil,                     // 9: berth.v1.Quota.LimitsEntry
+	nil,                     // 10: berth.v1.ClassLimits.LimitsEntry
+	(Priority)(0),           // 11: berth.v1.Priority
 }
 var file_berth_v1_catalog_proto_depIdxs = []int32{
-	6, // 0: berth.v1.Flavor.resources:type_name -> berth.v1.Flavor.ResourcesEntry
-	3, // 1: berth.v1.Capability.values:type_name -> berth.v1.CapabilityValue
-	7, // 2: berth.v1.CapabilityValue.consumes:type_name -> berth.v1.CapabilityValue.ConsumesEntry
-	8, // 3: berth.v1.Quota.limits:type_name -> berth.v1.Quota.LimitsEntry
-	0, // 4: berth.v1.Group.policy:type_name -> berth.v1.GroupPolicy
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7,  // 0: berth.v1.Flavor.resources:type_name -> berth.v1.Flavor.ResourcesEntry
+	3,  // 1: berth.v1.Capability.values:type_name -> berth.v1.CapabilityValue
+	8,  // 2: berth.v1.CapabilityValue.consumes:type_name -> berth.v1.CapabilityValue.ConsumesEntry
+	9,  // 3: berth.v1.Quota.limits:type_name -> berth.v1.Quota.LimitsEntry
+	5,  // 4: berth.v1.Quota.classes:type_name -> berth.v1.ClassLimits
+	11, // 5: berth.v1.ClassLimits.priority:type_name -> berth.v1.Priority
+	10, // 6: berth.v1.ClassLimits.limits:type_name -> berth.v1.ClassLimits.LimitsEntry
+	0,  // 7: berth.v1.Group.policy:type_name -> berth.v1.GroupPolicy
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_catalog_proto_init() }
@@ -540,13 +618,14 @@ func file_berth_v1_catalog_proto_init() {
 	if File_berth_v1_catalog_proto != nil {
 		return
 	}
+	file_berth_v1_request_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_catalog_proto_rawDesc), len(file_berth_v1_catalog_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -379,7 +379,9 @@ type Look struct {
 	// hosts whose beacon says saves; absent: nothing is said of that.
 	Save *durationpb.Duration `protobuf:"bytes,3,opt,name=save,proto3" json:"save,omitempty"`
 	// spend says that the host need not save room for the queue any more.
-	Spend         bool `protobuf:"varint,4,opt,name=spend,proto3" json:"spend,omitempty"`
+	Spend bool `protobuf:"varint,4,opt,name=spend,proto3" json:"spend,omitempty"`
+	// oldest is since when the oldest work in the queue waits, as far as is known; absent: not said.
+	Oldest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,6 +442,13 @@ func (x *Look) GetSpend() bool {
 		return x.Spend
 	}
 	return false
+}
+
+func (x *Look) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
 }
 
 // ConsoleAsk asks for a part of what a machine printed on its serial console.
@@ -542,12 +551,13 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x05group\x18\x10 \x01(\tR\x05group\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
-	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\x90\x01\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\xc4\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
 	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12-\n" +
 	"\x04save\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04save\x12\x14\n" +
-	"\x05spend\x18\x04 \x01(\bR\x05spend\"\x82\x01\n" +
+	"\x05spend\x18\x04 \x01(\bR\x05spend\x122\n" +
+	"\x06oldest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\"\x82\x01\n" +
 	"\n" +
 	"ConsoleAsk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -611,12 +621,13 @@ var file_berth_v1_command_proto_depIdxs = []int32{
 	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
 	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
 	10, // 11: berth.v1.Look.save:type_name -> google.protobuf.Duration
-	9,  // 12: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 12: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
+	9,  // 13: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }

@@ -102,7 +102,10 @@ type Queue struct {
 	// initialised.
 	TopicId string `protobuf:"bytes,9,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
 	// error is why it cannot be made or removed; empty if all is well.
-	Error         string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	// priority is the class of its work. With one that is not normal it is a tier of the queue whose name lacks
+	// ".priority-" and the class at the end.
+	Priority      Priority `protobuf:"varint,11,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,11 +210,18 @@ func (x *Queue) GetError() string {
 	return ""
 }
 
+func (x *Queue) GetPriority() Priority {
+	if x != nil {
+		return x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
+}
+
 var File_berth_v1_queue_proto protoreflect.FileDescriptor
 
 const file_berth_v1_queue_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/queue.proto\x12\bberth.v1\"\xd0\x03\n" +
+	"\x14berth/v1/queue.proto\x12\bberth.v1\x1a\x16berth/v1/request.proto\"\x80\x04\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x126\n" +
@@ -223,7 +233,8 @@ const file_berth_v1_queue_proto_rawDesc = "" +
 	"\x05group\x18\b \x01(\tR\x05group\x12\x19\n" +
 	"\btopic_id\x18\t \x01(\tR\atopicId\x12\x14\n" +
 	"\x05error\x18\n" +
-	" \x01(\tR\x05error\x1a:\n" +
+	" \x01(\tR\x05error\x12.\n" +
+	"\bpriority\x18\v \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x1a:\n" +
 	"\fChoicesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
@@ -255,16 +266,18 @@ var file_berth_v1_queue_proto_goTypes = []any{
 	(*Queue)(nil),   // 1: berth.v1.Queue
 	nil,             // 2: berth.v1.Queue.ChoicesEntry
 	nil,             // 3: berth.v1.Queue.ResourcesEntry
+	(Priority)(0),   // 4: berth.v1.Priority
 }
 var file_berth_v1_queue_proto_depIdxs = []int32{
 	2, // 0: berth.v1.Queue.choices:type_name -> berth.v1.Queue.ChoicesEntry
 	3, // 1: berth.v1.Queue.resources:type_name -> berth.v1.Queue.ResourcesEntry
 	0, // 2: berth.v1.Queue.state:type_name -> berth.v1.QueueState
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 3: berth.v1.Queue.priority:type_name -> berth.v1.Priority
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_queue_proto_init() }
@@ -272,6 +285,7 @@ func file_berth_v1_queue_proto_init() {
 	if File_berth_v1_queue_proto != nil {
 		return
 	}
+	file_berth_v1_request_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

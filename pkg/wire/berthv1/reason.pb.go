@@ -116,7 +116,9 @@ type Reason struct {
 	// hosts counts why no host takes it: NoEligibleHost, NeverFits.
 	Hosts *HostCounts `protobuf:"bytes,12,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	// detail is one sentence for the person.
-	Detail        string `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`
+	// priority is the class that the limit is for; absent: for all: QuotaExceeded.
+	Priority      Priority `protobuf:"varint,14,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -240,6 +242,13 @@ func (x *Reason) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *Reason) GetPriority() Priority {
+	if x != nil {
+		return x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
 }
 
 // HostCounts says what became of every host as seen from one queue. Each host
@@ -438,7 +447,7 @@ var File_berth_v1_reason_proto protoreflect.FileDescriptor
 
 const file_berth_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/reason.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
+	"\x15berth/v1/reason.proto\x12\bberth.v1\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x03\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x14\n" +
@@ -453,7 +462,8 @@ const file_berth_v1_reason_proto_rawDesc = "" +
 	" \x01(\x04R\x05depth\x122\n" +
 	"\x06oldest\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12*\n" +
 	"\x05hosts\x18\f \x01(\v2\x14.berth.v1.HostCountsR\x05hosts\x12\x16\n" +
-	"\x06detail\x18\r \x01(\tR\x06detail\"\xe7\x01\n" +
+	"\x06detail\x18\r \x01(\tR\x06detail\x12.\n" +
+	"\bpriority\x18\x0e \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\"\xe7\x01\n" +
 	"\n" +
 	"HostCounts\x12\x1d\n" +
 	"\n" +
@@ -498,18 +508,20 @@ var file_berth_v1_reason_proto_goTypes = []any{
 	(*HostCounts)(nil),            // 2: berth.v1.HostCounts
 	(*Failure)(nil),               // 3: berth.v1.Failure
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(Priority)(0),                 // 5: berth.v1.Priority
 }
 var file_berth_v1_reason_proto_depIdxs = []int32{
 	0, // 0: berth.v1.Reason.class:type_name -> berth.v1.FailureClass
 	4, // 1: berth.v1.Reason.oldest:type_name -> google.protobuf.Timestamp
 	2, // 2: berth.v1.Reason.hosts:type_name -> berth.v1.HostCounts
-	0, // 3: berth.v1.Failure.class:type_name -> berth.v1.FailureClass
-	4, // 4: berth.v1.Failure.at:type_name -> google.protobuf.Timestamp
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	5, // 3: berth.v1.Reason.priority:type_name -> berth.v1.Priority
+	0, // 4: berth.v1.Failure.class:type_name -> berth.v1.FailureClass
+	4, // 5: berth.v1.Failure.at:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_reason_proto_init() }
@@ -517,6 +529,7 @@ func file_berth_v1_reason_proto_init() {
 	if File_berth_v1_reason_proto != nil {
 		return
 	}
+	file_berth_v1_request_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

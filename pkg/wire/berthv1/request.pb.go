@@ -25,6 +25,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Priority is the class of a request.
+type Priority int32
+
+const (
+	// Not said: normal; in a reason, of all classes.
+	Priority_PRIORITY_UNSPECIFIED Priority = 0
+	// Served after the others.
+	Priority_PRIORITY_LOW Priority = 1
+	// As where nothing is said.
+	Priority_PRIORITY_NORMAL Priority = 2
+	// Served before the others.
+	Priority_PRIORITY_HIGH Priority = 3
+)
+
+// Enum value maps for Priority.
+var (
+	Priority_name = map[int32]string{
+		0: "PRIORITY_UNSPECIFIED",
+		1: "PRIORITY_LOW",
+		2: "PRIORITY_NORMAL",
+		3: "PRIORITY_HIGH",
+	}
+	Priority_value = map[string]int32{
+		"PRIORITY_UNSPECIFIED": 0,
+		"PRIORITY_LOW":         1,
+		"PRIORITY_NORMAL":      2,
+		"PRIORITY_HIGH":        3,
+	}
+)
+
+func (x Priority) Enum() *Priority {
+	p := new(Priority)
+	*p = x
+	return p
+}
+
+func (x Priority) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Priority) Descriptor() protoreflect.EnumDescriptor {
+	return file_berth_v1_request_proto_enumTypes[0].Descriptor()
+}
+
+func (Priority) Type() protoreflect.EnumType {
+	return &file_berth_v1_request_proto_enumTypes[0]
+}
+
+func (x Priority) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Priority.Descriptor instead.
+func (Priority) EnumDescriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{0}
+}
+
 // NoCapacity is what shall happen when no host takes the work.
 type NoCapacity int32
 
@@ -62,11 +119,11 @@ func (x NoCapacity) String() string {
 }
 
 func (NoCapacity) Descriptor() protoreflect.EnumDescriptor {
-	return file_berth_v1_request_proto_enumTypes[0].Descriptor()
+	return file_berth_v1_request_proto_enumTypes[1].Descriptor()
 }
 
 func (NoCapacity) Type() protoreflect.EnumType {
-	return &file_berth_v1_request_proto_enumTypes[0]
+	return &file_berth_v1_request_proto_enumTypes[1]
 }
 
 func (x NoCapacity) Number() protoreflect.EnumNumber {
@@ -75,7 +132,7 @@ func (x NoCapacity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NoCapacity.Descriptor instead.
 func (NoCapacity) EnumDescriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{0}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{1}
 }
 
 // Request is a record of the requests topic: somebody wants something done
@@ -416,7 +473,10 @@ type Boot struct {
 	SealedUserData []byte `protobuf:"bytes,13,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
 	// group is the name of a group of the project that it is to be a member of; empty: none.
 	// Only in schema 3, so that no older reader breaks the group's rule.
-	Group         string `protobuf:"bytes,14,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,14,opt,name=group,proto3" json:"group,omitempty"`
+	// priority is its class: where there is not room for all, hosts serve higher ones first. Only in schema 5 if it is not
+	// normal, so that no older reader overlooks it.
+	Priority      Priority `protobuf:"varint,15,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +607,13 @@ func (x *Boot) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Boot) GetPriority() Priority {
+	if x != nil {
+		return x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
 }
 
 // BootSet asks for several instances of which none starts unless each has a host.
@@ -1062,7 +1129,7 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
 	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06change\x12.\n" +
 	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSetB\v\n" +
-	"\toperation\"\xd7\x04\n" +
+	"\toperation\"\x87\x05\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -1078,7 +1145,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05avoid\x18\v \x03(\tR\x05avoid\x12\x19\n" +
 	"\bssh_keys\x18\f \x03(\tR\asshKeys\x12(\n" +
 	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x12\x14\n" +
-	"\x05group\x18\x0e \x01(\tR\x05group\x1a7\n" +
+	"\x05group\x18\x0e \x01(\tR\x05group\x12.\n" +
+	"\bpriority\x18\x0f \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -1112,7 +1180,12 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"!\n" +
 	"\vConfirmHost\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host*U\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host*^\n" +
+	"\bPriority\x12\x18\n" +
+	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fPRIORITY_LOW\x10\x01\x12\x13\n" +
+	"\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n" +
+	"\rPRIORITY_HIGH\x10\x03*U\n" +
 	"\n" +
 	"NoCapacity\x12\x1b\n" +
 	"\x17NO_CAPACITY_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -1131,52 +1204,54 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 	return file_berth_v1_request_proto_rawDescData
 }
 
-var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_berth_v1_request_proto_goTypes = []any{
-	(NoCapacity)(0),               // 0: berth.v1.NoCapacity
-	(*Request)(nil),               // 1: berth.v1.Request
-	(*Boot)(nil),                  // 2: berth.v1.Boot
-	(*BootSet)(nil),               // 3: berth.v1.BootSet
-	(*SetBoot)(nil),               // 4: berth.v1.SetBoot
-	(*DeleteInstance)(nil),        // 5: berth.v1.DeleteInstance
-	(*StopInstance)(nil),          // 6: berth.v1.StopInstance
-	(*StartInstance)(nil),         // 7: berth.v1.StartInstance
-	(*RebootInstance)(nil),        // 8: berth.v1.RebootInstance
-	(*ChangeInstance)(nil),        // 9: berth.v1.ChangeInstance
-	(*FenceHost)(nil),             // 10: berth.v1.FenceHost
-	(*ForgetHost)(nil),            // 11: berth.v1.ForgetHost
-	(*ConfirmHost)(nil),           // 12: berth.v1.ConfirmHost
-	nil,                           // 13: berth.v1.Boot.WithEntry
-	nil,                           // 14: berth.v1.Boot.MetadataEntry
-	nil,                           // 15: berth.v1.ChangeInstance.SetEntry
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(Priority)(0),                 // 0: berth.v1.Priority
+	(NoCapacity)(0),               // 1: berth.v1.NoCapacity
+	(*Request)(nil),               // 2: berth.v1.Request
+	(*Boot)(nil),                  // 3: berth.v1.Boot
+	(*BootSet)(nil),               // 4: berth.v1.BootSet
+	(*SetBoot)(nil),               // 5: berth.v1.SetBoot
+	(*DeleteInstance)(nil),        // 6: berth.v1.DeleteInstance
+	(*StopInstance)(nil),          // 7: berth.v1.StopInstance
+	(*StartInstance)(nil),         // 8: berth.v1.StartInstance
+	(*RebootInstance)(nil),        // 9: berth.v1.RebootInstance
+	(*ChangeInstance)(nil),        // 10: berth.v1.ChangeInstance
+	(*FenceHost)(nil),             // 11: berth.v1.FenceHost
+	(*ForgetHost)(nil),            // 12: berth.v1.ForgetHost
+	(*ConfirmHost)(nil),           // 13: berth.v1.ConfirmHost
+	nil,                           // 14: berth.v1.Boot.WithEntry
+	nil,                           // 15: berth.v1.Boot.MetadataEntry
+	nil,                           // 16: berth.v1.ChangeInstance.SetEntry
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	16, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
-	2,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
-	5,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
-	6,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
-	7,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
-	8,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
-	10, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
-	11, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	12, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
-	9,  // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
-	3,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
-	13, // 11: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	14, // 12: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	17, // 13: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	0,  // 14: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	4,  // 15: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
-	2,  // 16: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
-	15, // 17: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	17, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	3,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
+	6,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
+	7,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
+	8,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
+	9,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
+	11, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
+	12, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
+	13, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	10, // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
+	4,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
+	14, // 11: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	15, // 12: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	18, // 13: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	1,  // 14: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	0,  // 15: berth.v1.Boot.priority:type_name -> berth.v1.Priority
+	5,  // 16: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
+	3,  // 17: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
+	16, // 18: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -1202,7 +1277,7 @@ func file_berth_v1_request_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,

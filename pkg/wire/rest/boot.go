@@ -30,6 +30,7 @@ type Boot struct {
 	Host         compute.HostID     `json:"host,omitempty" doc:"Build it there and nowhere else."`
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
+	Priority     string             `json:"priority,omitempty" enum:"low,normal,high" doc:"Its class; left out: normal. Where there is not room for all that waits, hosts serve higher ones first, but for what has waited for long." example:"high"`
 }
 
 // BootSet asks for several machines of one project, all or none.
@@ -82,6 +83,10 @@ func (b Boot) Compute() (compute.Boot, error) {
 	if err != nil {
 		return compute.Boot{}, err
 	}
+	priority, err := compute.ParsePriority(b.Priority)
+	if err != nil {
+		return compute.Boot{}, err
+	}
 	return compute.Boot{
 		Name:         b.Name,
 		Flavor:       b.Flavor,
@@ -95,7 +100,7 @@ func (b Boot) Compute() (compute.Boot, error) {
 		OnNoCapacity: onNoCapacity,
 		Host:         b.Host,
 		Avoid:        b.Avoid,
-		Rules:        compute.InGroup(b.Group),
+		Rules:        compute.RulesOf(b.Group, compute.Set{}, priority),
 	}, nil
 }
 
@@ -117,7 +122,16 @@ func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
 		Host:         b.Host,
 		Avoid:        b.Avoid,
 		Group:        b.Group(),
+		Priority:     fromPriority(b.Priority()),
 	}
+}
+
+// fromPriority shows a class; "" for the normal one.
+func fromPriority(p compute.Priority) string {
+	if p == compute.PriorityNormal {
+		return ""
+	}
+	return p.String()
 }
 
 // Duration is a time.Duration that is written as "1h0m0s".

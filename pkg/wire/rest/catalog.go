@@ -45,6 +45,7 @@ type QueueCounts struct {
 	Open   int `json:"open" doc:"Listed and taking requests."`
 	Closed int `json:"closed" doc:"Draining."`
 	Failed int `json:"failed" doc:"Cannot be made or removed."`
+	Tiers  int `json:"tiers,omitempty" doc:"Listed beside them, for work of low and high priority: each was made when it was first needed."`
 }
 
 // Flavors is a list.

@@ -42,6 +42,7 @@ type Instance struct {
 	PinnedTo     compute.HostID     `json:"pinned_to,omitempty" doc:"The only host it may be built on."`
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false"`
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group that it is a member of."`
+	Priority     string             `json:"priority,omitempty" enum:"low,high" doc:"Its class; absent: normal."`
 
 	Set *InstanceSet `json:"set,omitempty" doc:"The set that it was booted in, of which all start or none."`
 
@@ -187,7 +188,7 @@ func FromRequest(r *compute.Request) Instance {
 	out := FromBoot("", "", r.Boot.WithDefaults()).instance()
 	out.ID, out.Project = r.Instance, r.Project
 	out.State = State(compute.StateAccepted.String())
-	out.Queue = compute.NameQueue(r.Boot.Flavor, r.Boot.With)
+	out.Queue = r.Boot.Queue()
 	out.AcceptedAt, out.Set = utc(r.At), fromSet(r.Boot.Set())
 	return out
 }
@@ -204,7 +205,7 @@ func (b Boot) instance() Instance {
 	return Instance{
 		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata, SSHKeys: b.SSHKeys,
 		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
-		Group: b.Group,
+		Group: b.Group, Priority: b.Priority,
 	}
 }
 

@@ -37,7 +37,7 @@ type Placements struct {
 	Starts       bool            `json:"starts" doc:"All of them: the quota allows them, and they fit."`
 	MayBoot      bool            `json:"may_boot" doc:"The caller has the role in the project that a boot needs."`
 	Summary      string          `json:"summary" doc:"What would become of them, in a sentence."`
-	Quota        []QuotaStep     `json:"quota" nullable:"false" doc:"By class, in alphabetical order."`
+	Quota        []QuotaStep     `json:"quota" nullable:"false" doc:"By class, in alphabetical order: of all, then of the classes of priority that have limits of their own."`
 	Refused      *Reason         `json:"refused,omitempty" doc:"The quota that keeps out some of them, if one does."`
 	Kinds        []Placement     `json:"kinds" nullable:"false" doc:"Each kind, in the order given."`
 	YouCan       []string        `json:"you_can" nullable:"false" doc:"What its project can do so that all start."`
@@ -48,11 +48,14 @@ type Placements struct {
 // QuotaStep is what the quota of one class would be used.
 type QuotaStep struct {
 	Class compute.ResourceClass `json:"class"`
-	Used  int64                 `json:"used"`
-	Asked int64                 `json:"asked"`
-	Would int64                 `json:"would_be" doc:"used + asked."`
-	Limit *int64                `json:"limit,omitempty" doc:"Absent: unlimited."`
-	Over  bool                  `json:"over" doc:"It would be more than the limit."`
+
+	Priority string `json:"priority,omitempty" enum:"low,normal,high" doc:"The class of priority that it is the quota of; absent: of all."`
+
+	Used  int64  `json:"used"`
+	Asked int64  `json:"asked"`
+	Would int64  `json:"would_be" doc:"used + asked."`
+	Limit *int64 `json:"limit,omitempty" doc:"Absent: unlimited."`
+	Over  bool   `json:"over" doc:"It would be more than the limit."`
 }
 
 // Placement says what would become of boots of one kind.

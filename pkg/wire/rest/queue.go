@@ -13,6 +13,7 @@ type QueueView struct {
 	Name      compute.QueueName  `json:"name" example:"m1.small.gpu-a100"`
 	Flavor    compute.FlavorName `json:"flavor"`
 	With      compute.Choices    `json:"with,omitempty"`
+	Priority  string             `json:"priority,omitempty" enum:"low,high" doc:"The class of its work: it is a tier of the queue without it. Absent: normal."`
 	State     string             `json:"state" enum:"open,closed" doc:"closed: takes no requests, its work drains."`
 	Resources compute.Resources  `json:"resources" doc:"What one machine needs of a host."`
 	Required  []compute.Trait    `json:"required,omitempty" nullable:"false"`
@@ -47,6 +48,7 @@ func FromQueue(q compute.Queue) QueueView {
 	return QueueView{
 		Name: q.Name, Flavor: q.Flavor, With: q.Choices, State: q.State.String(), Resources: q.Resources,
 		Required: q.Required, Forbidden: q.Forbidden, Group: q.Group, Error: q.Error,
+		Priority: fromPriority(q.Priority),
 	}
 }
 

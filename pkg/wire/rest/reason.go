@@ -29,6 +29,7 @@ type QuotaNumbers struct {
 	Limit    int64                 `json:"limit"`
 	Used     int64                 `json:"used"`
 	Asked    int64                 `json:"asked"`
+	Priority string                `json:"priority,omitempty" enum:"low,normal,high" doc:"The class of priority that the limit is for; absent: for all."`
 }
 
 // Place is where in its queue something waits.
@@ -60,6 +61,9 @@ func FromReason(r *compute.Reason) *Reason {
 	out := &Reason{Code: r.Code, Message: words(r), Host: r.Host, Attempt: r.Attempt, Detail: r.Detail}
 	if r.Resource != "" {
 		out.Quota = &QuotaNumbers{Resource: r.Resource, Limit: r.Limit, Used: r.Used, Asked: r.Asked}
+		if p, ok := r.Part.Priority(); ok {
+			out.Quota.Priority = p.String()
+		}
 	}
 	if r.Depth > 0 {
 		out.Place = &Place{Position: r.Position, Depth: r.Depth, Oldest: utc(r.Oldest)}
@@ -82,6 +86,9 @@ func (r *Reason) Compute() *compute.Reason {
 	out := &compute.Reason{Code: r.Code, Host: r.Host, Attempt: r.Attempt, Detail: r.Detail}
 	if q := r.Quota; q != nil {
 		out.Resource, out.Limit, out.Used, out.Asked = q.Resource, q.Limit, q.Used, q.Asked
+		if p, err := compute.ParsePriority(q.Priority); err == nil && q.Priority != "" {
+			out.Part = compute.QuotaOf(p)
+		}
 	}
 	if p := r.Place; p != nil {
 		out.Position, out.Depth, out.Oldest = p.Position, p.Depth, p.Oldest
@@ -132,7 +139,11 @@ func words(r *compute.Reason) string {
 func sentence(r *compute.Reason) string {
 	switch r.Code {
 	case compute.QuotaExceeded:
-		return fmt.Sprintf("over quota: %s limit %d, used %d, asked %d", r.Resource, r.Limit, r.Used, r.Asked)
+		of := ""
+		if p, ok := r.Part.Priority(); ok {
+			of = " of priority " + p.String()
+		}
+		return fmt.Sprintf("over quota: %s%s limit %d, used %d, asked %d", r.Resource, of, r.Limit, r.Used, r.Asked)
 	case compute.NoSuchFlavor:
 		return "no such flavor"
 	case compute.NoSuchCapability:

@@ -126,7 +126,7 @@ func Uses(i compute.Instance) compute.Resources {
 	if !i.State.Counts() {
 		return compute.Resources{}
 	}
-	return i.Resources.Plus(compute.Resources{compute.Instances: 1})
+	return counted(i.Boot.Priority(), i.Resources.Plus(compute.Resources{compute.Instances: 1}))
 }
 
 // checkQuota: I3: nothing is admitted above the limit then in force, and nothing
@@ -161,9 +161,9 @@ func checkQuota(r *Recording) (wrong []Violation) {
 						)...)
 				}
 			}
-		case i.Reason != nil && i.Reason.Code == compute.QuotaExceeded && i.Reason.Used != before[i.Reason.Resource]:
+		case i.Reason != nil && i.Reason.Code == compute.QuotaExceeded && i.Reason.Used != before[shortOf(i.Reason)]:
 			wrong = append(wrong, broken("I3", i.ID, w.Seen, "%s was refused since %s used %d %s; it used %d",
-				i.Boot.Name, i.Project, i.Reason.Used, i.Reason.Resource, before[i.Reason.Resource])...)
+				i.Boot.Name, i.Project, i.Reason.Used, shortOf(i.Reason), before[shortOf(i.Reason)])...)
 		}
 	}
 	return wrong

@@ -47,13 +47,13 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 				"%s was admitted: %s uses %d %s, it takes %d, and the limits are %v",
 				i.Boot.Name, x.Project, before[class], class, takes[class], limits)...)
 		case n == nil || n.Code != compute.QuotaExceeded:
-		case n.Asked != asks[n.Resource] || !slices.ContainsFunc(limits, func(l compute.Resources) bool {
-			most, is := l[n.Resource]
-			return is && most == n.Limit && asks[n.Resource] > most-before[n.Resource]
+		case n.Asked != asks[shortOf(n)] || !slices.ContainsFunc(limits, func(l compute.Resources) bool {
+			most, is := l[shortOf(n)]
+			return is && most == n.Limit && asks[shortOf(n)] > most-before[shortOf(n)]
 		}):
 			wrong = append(wrong, broken("quota", i.ID, w.Seen,
 				"%s was refused for %d %s of %d: %s uses %d, it takes %d, and the limits are %v",
-				i.Boot.Name, n.Asked, n.Resource, n.Limit, x.Project, before[n.Resource], asks[n.Resource], limits)...)
+				i.Boot.Name, n.Asked, shortOf(n), n.Limit, x.Project, before[shortOf(n)], asks[shortOf(n)], limits)...)
 		}
 	}
 	return wrong
@@ -61,7 +61,32 @@ func checkQuotaExact(r *Recording) (wrong []Violation) {
 
 // takes is what a boot takes of its project's quota.
 func (x Wanted) takes() compute.Resources {
-	return x.Resources.Plus(compute.Resources{compute.Instances: 1})
+	return counted(x.Boot.Priority(), x.Resources.Plus(compute.Resources{compute.Instances: 1}))
+}
+
+// counted is an amount with the part of it that counts in the limits of a class of priority: "high:VCPU" beside "VCPU".
+func counted(p compute.Priority, r compute.Resources) compute.Resources {
+	return r.Plus(prefixed(p, r))
+}
+
+func prefixed(p compute.Priority, r compute.Resources) compute.Resources {
+	out := compute.Resources{}
+	for class, n := range r {
+		out[ofClass(p, class)] = n
+	}
+	return out
+}
+
+func ofClass(p compute.Priority, class compute.ResourceClass) compute.ResourceClass {
+	return compute.ResourceClass(p.String()+":") + class
+}
+
+// shortOf is what a refusal says is short.
+func shortOf(r *compute.Reason) compute.ResourceClass {
+	if p, of := r.Part.Priority(); of {
+		return ofClass(p, r.Resource)
+	}
+	return r.Resource
 }
 
 // asksWith is what is asked of a quota with a boot: all of its set.
@@ -94,7 +119,11 @@ func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) (limi
 		limits = append(limits, compute.Resources{}) // none in the beginning
 	}
 	for _, a := range asks {
-		limits = append(limits, a.Limits)
+		all := a.Limits.Plus(nil)
+		for p, of := range a.Classes {
+			all = all.Plus(prefixed(p, of))
+		}
+		limits = append(limits, all)
 	}
 	return limits
 }

@@ -90,6 +90,9 @@ func wantOf(s schedule.Schedule, a Ask, f compute.Flavor, offered bool) Wanted {
 		}
 	}
 	slices.Sort(parts[1:])
+	if p := x.Boot.Priority(); p != compute.PriorityNormal { // the class is one more choice, and the last one
+		parts = append(parts, "priority-"+p.String())
+	}
 	x.Queue = compute.QueueName(strings.Join(parts, "."))
 	slices.Sort(x.Required)
 	x.Required = slices.Compact(x.Required)

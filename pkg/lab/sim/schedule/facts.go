@@ -267,23 +267,26 @@ func (w World) permutations(flavors []compute.Flavor) (list []compute.Queue) {
 	return list
 }
 
-// Booted are the queues that anything is ever booted in.
+// Booted are the queues that anything is ever booted in, tiers of the classes of what is.
 func (s Schedule) Booted() (list []compute.QueueName) {
+	offered := s.Queues()
+	add := func(b compute.Boot, with compute.Choices) {
+		if q := compute.NameQueue(b.Flavor, with); slices.Contains(offered, q) {
+			list = append(list, compute.TierName(q, b.Priority()))
+		}
+	}
 	for _, l := range s.Load {
 		if l.Op == LoadBoot {
 			for _, with := range s.Given(l) {
-				list = append(list, compute.NameQueue(l.Boot.Flavor, with))
+				add(*l.Boot, with)
 			}
 		}
 		for _, b := range l.Boots {
-			list = append(list, compute.NameQueue(b.Flavor, b.With))
+			add(b, b.With)
 		}
 	}
 	slices.Sort(list)
-	return slices.DeleteFunc(
-		slices.Compact(list),
-		func(q compute.QueueName) bool { return !slices.Contains(s.Queues(), q) },
-	)
+	return slices.Compact(list)
 }
 
 // Decides says whether nothing goes wrong with conductors, or with what the

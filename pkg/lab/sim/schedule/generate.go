@@ -50,6 +50,7 @@ func Generate(seed uint64) Schedule {
 	g.grouped()
 	g.together()
 	g.wholes()
+	g.ranked()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

@@ -108,14 +108,15 @@ type Load struct {
 	Set   string         `json:"-"`               // boot: the set that it is of (Parts)
 	When  string         `json:"when,omitempty"`  // delete, power: as soon as the instance is in this state
 
-	Limits compute.Resources   `json:"limits,omitempty"` // quota
-	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor, resize; remove: its name counts
-	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
-	Group  *compute.Group      `json:"group,omitempty"`
-	Power  string              `json:"power,omitempty"` // "stop", "start" or "reboot"
-	Host   compute.HostID      `json:"host,omitempty"`
-	Label  string              `json:"label,omitempty"` // its name
-	Wish   string              `json:"wish,omitempty"`  // host: "drain", "disable" or "enable"; resize: see Smaller
+	Limits  compute.Resources   `json:"limits,omitempty"`  // quota
+	Classes compute.ClassLimits `json:"classes,omitempty"` // quota: limits for classes of priority
+	Flavor  *compute.Flavor     `json:"flavor,omitempty"`  // add flavor, resize; remove: its name counts
+	Axis    *compute.Capability `json:"axis,omitempty"`    // add capability; remove: its name counts
+	Group   *compute.Group      `json:"group,omitempty"`
+	Power   string              `json:"power,omitempty"` // "stop", "start" or "reboot"
+	Host    compute.HostID      `json:"host,omitempty"`
+	Label   string              `json:"label,omitempty"` // its name
+	Wish    string              `json:"wish,omitempty"`  // host: "drain", "disable" or "enable"; resize: see Smaller
 }
 
 // What goes wrong.

@@ -119,6 +119,8 @@ class BootForm extends Component {
         this.field("user_data", "User data", { type: "textarea", hint: "For its first start, as cloud-init takes it." }),
         this.field("on_no_capacity", "If no host has room", { onInput: undefined, onChange: this.typed },
           data.choices.map((c) => h("option", { key: c.name, value: c.name, selected: c.name === (form.on_no_capacity || data.defaults.on_no_capacity) }, c.means))),
+        this.field("priority", "Priority", { onInput: undefined, onChange: this.typed, hint: "Which is served first where there is not room for all." },
+          ["low", "normal", "high"].map((p) => h("option", { key: p, value: p, selected: p === (form.priority || "normal") }, p))),
         this.field("deadline", "Deadline", { placeholder: data.defaults.deadline, hint: "How long it may wait, as in 90s, 10m or 1h30m; " + `at most ${data.most.deadline / 3600}h.` }),
         this.field("attempts", "Attempts", { type: "number", min: 1, max: data.most.attempts, placeholder: String(data.defaults.attempts) }),
         this.field("host", "Only on host", { hint: operates() ? "" : "As your instances show it." }),

@@ -86,7 +86,7 @@ function About({ i }) {
     ["flavor", i.flavor + (i.with ? ` with ${choices(i.with)}` : "")],
     ["queue", i.queue && h("a", { href: to(["queues", i.queue]) }, i.queue)],
     ["uses", i.resources && amounts(i.resources)], ["image", i.image], ["only on", hostLink(i.pinned_to)], ["never on", i.avoid?.join(", ")],
-    ["accepted", when(i.accepted_at)], ["active", when(i.active_at)], ["ended", when(i.ended_at)],
+    ["priority", i.priority], ["accepted", when(i.accepted_at)], ["active", when(i.active_at)], ["ended", when(i.ended_at)],
     ["deadline", i.state === "queued" && when(i.deadline)], ["SSH keys", i.ssh_keys?.length && h(List, { of: i.ssh_keys })],
   ] }));
 }

@@ -33,7 +33,7 @@ export function view({ queue: q, waits, would }, ctx) {
     would && h(Card, { title: q.queued ? "Who could take what waits" : "Who could take one" }, h("p", { class: "says" }, would.summary), h(Standings, { hosts: would.hosts, link })),
     h("div", { class: "cards two" },
       h(Card, { title: "What one needs" }, h(Resources, { label: "what one needs", of: [["needs", q.resources]] }),
-        h(Facts, { of: [["has to have", q.required?.join(", ")], ["must not have", q.forbidden?.join(", ")]] })),
+        h(Facts, { of: [["priority", q.priority], ["has to have", q.required?.join(", ")], ["must not have", q.forbidden?.join(", ")]] })),
       h(Card, { title: "What the queue manager says" }, q.advice ? h(Facts, { of: [
         ["said", h(Time, { of: q.advice.at, after: " ago" })], ["records", number(q.advice.depth)], ["stray records", q.advice.stray], ["hosts wanted", number(q.advice.wanted)],
         ["share group", h("code", null, q.group)],

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fetch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// tiered is a host with room for one of a queue that has both tiers, all at one broker.
+func tiered(t *testing.T) *fixture {
+	d := newFixture(t)
+	q := compute.Queue{Name: "q", Flavor: "q", Resources: compute.Resources{compute.VCPU: 10}}
+	for _, p := range compute.Priorities() {
+		tier := q.Tier(p)
+		tier.Group, tier.TopicID = "g", "t"
+		d.SetQueue(tier, d.now)
+	}
+	return d
+}
+
+func (d *fixture) rings(q compute.QueueName, minutes int) {
+	d.Ring(compute.Look{Queue: q, Oldest: d.now.Add(-time.Duration(minutes) * time.Minute)}, d.now)
+}
+
+// A host with room for one that was rung for several classes looks where work ranks first, and, where nothing is, where it
+// ranks next: what was said and is not so keeps it from nothing.
+func TestARungHostLooksByRank(t *testing.T) {
+	d := tiered(t)
+	d.rings("q", 1)
+	d.rings("q.priority-low", 1)
+	d.rings("q.priority-high", 1)
+	for _, want := range []string{"open q.priority-high 100ms", "open q 100ms", "open q.priority-low 100ms"} {
+		d.look()
+		d.told(want)
+		d.ended("q", -1, 0)
+	}
+	d.rings("q", 1)
+	d.rings("q.priority-low", 12)
+	d.look()
+	d.told("open q.priority-low 100ms")
+}
+
+// A host that waits on a queue and has room for one looks into the tier above it first, of which nobody has told it, and where
+// there was nothing not again for an epoch.
+func TestAHostLooksIntoTheTierAbove(t *testing.T) {
+	d := tiered(t)
+	d.Ring(compute.Look{Queue: "q", Hold: time.Minute}, d.now)
+	d.look()
+	d.told("open q.priority-high 100ms")
+	d.ended("q", -1, 0)
+	d.look()
+	d.told("open q")
+	d.ended("q", -1, 0)
+	d.look()
+	d.told("open q")
+	d.ended("q", -1, 0)
+	d.now = d.now.Add(16 * time.Second)
+	d.look()
+	d.told("open q.priority-high 100ms")
+}
