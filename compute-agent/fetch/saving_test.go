@@ -31,8 +31,8 @@ func TestOtherWorkGetsWhatIsBeside(t *testing.T) {
 	d.ring(compute.Look{Queue: "big", Save: time.Minute})
 	d.ring(compute.Look{Queue: "bit"})
 	d.told() // three are free, and none beside
-	if s := d.Saving(d.now.Add(10 * time.Second)); s.For() != "big" || s.Age != 10*time.Second || s.Left != 50*time.Second ||
-		s.Needs[compute.VCPU] != 8 {
+	s := d.Saving(d.now.Add(10 * time.Second))
+	if s.For() != "big" || s.Age != 10*time.Second || s.Left != 50*time.Second || s.Needs[compute.VCPU] != 8 {
 		t.Errorf("it saves %+v", s)
 	}
 	d.uses = 2

@@ -172,7 +172,8 @@ func (r *rig) able(what string, try func() error) {
 
 func (r *rig) startQueues() {
 	r.t.Helper()
-	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{Hosts: r.believes(), Savings: r.savings})
+	options := cell.QueueManagerOptions{Hosts: r.believes(), Savings: r.savings}
+	part, err := cell.NewQueueManager(r.prepared("queues"), options)
 	r.must(err)
 	r.start("queues", part)
 }

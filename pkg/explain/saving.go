@@ -36,7 +36,8 @@ func (w Wanted) keepsFor(s *compute.Saving) bool { return w.Queue == "" || s.Que
 func (f Facts) saved() (out string) {
 	s := f.Hosts.Savers
 	if s.For > 0 {
-		out = fmt.Sprintf("; host %s saves room for it since %s, for %s at most", f.host(s.First), span(s.Saving.Age), span(s.Saving.Left))
+		out = fmt.Sprintf("; host %s saves room for it since %s, for %s at most",
+			f.host(s.First), span(s.Saving.Age), span(s.Saving.Left))
 		if f.Amounts && len(s.Short) > 0 {
 			out += ": " + Amounts(s.Short) + " short"
 		}

@@ -23,7 +23,8 @@ func TestSavingsAreTold(t *testing.T) {
 	hosts := []Host{host("h1", 1), host("h2", 3, savesFor("m1.large", 8))}
 	tell := func(q compute.QueueName, vcpus int64, on compute.HostID) string {
 		i := &compute.Instance{
-			State: compute.StateQueued, Queue: q, Resources: compute.Resources{compute.VCPU: vcpus}, Boot: compute.Boot{Host: on},
+			State: compute.StateQueued, Queue: q, Resources: compute.Resources{compute.VCPU: vcpus},
+			Boot: compute.Boot{Host: on},
 		}
 		return Tell(Facts{Instance: i, Hosts: Hosts(WantedBy(i), hosts), Amounts: true}).Summary
 	}

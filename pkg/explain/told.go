@@ -245,8 +245,8 @@ func (f Facts) pinned() (out Told) {
 // WantedBy is the machine that an instance asks for. It does not know the key of its user data.
 func WantedBy(i *compute.Instance) Wanted {
 	w := Wanted{
-		Queue: i.Queue, Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host, Avoid: i.Boot.Avoid,
-		Image: i.Boot.Image,
+		Queue: i.Queue, Resources: i.Resources, Required: i.Required, Forbidden: i.Forbidden, Host: i.Boot.Host,
+		Avoid: i.Boot.Avoid, Image: i.Boot.Image,
 	}
 	for _, f := range i.Failures {
 		w.Failed = append(w.Failed, f.Host)

@@ -109,7 +109,8 @@ func (s *sizing) flags(cmd *cobra.Command) {
 	f.DurationVar(&o.Prepare, "prepare-time", o.Prepare, "what a host takes to prepare a machine")
 	f.DurationVar(&o.Launch, "launch-time", o.Launch, "what a host takes to launch one")
 	f.DurationVar(&o.Life, "life", o.Life, "how long machines run, in the mean; 0: for ever")
-	f.DurationVar(&o.Savings.After, "save-after", 0, "a host saves room for what has waited so long and fits none; 0: none does")
+	f.DurationVar(&o.Savings.After, "save-after", 0,
+		"a host saves room for what has waited so long and fits none; 0: none does")
 	f.DurationVar(&o.Savings.For, "save-for", o.Savings.For, "how long it saves at most")
 	f.IntVar(&o.Savings.Share, "save-share", o.Savings.Share, "one host in so many saves at most")
 	f.DurationVar(&o.Wait, "fetch-wait", o.Wait, "how long an open fetch is held")

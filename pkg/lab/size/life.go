@@ -160,7 +160,9 @@ func (w *world) savedToo(x *host, sampled []offer.Candidate) []offer.Candidate {
 		return sampled
 	}
 	others, q := w.forOthers(x), &w.queues[x.saving]
-	sampled = slices.DeleteFunc(sampled, func(c offer.Candidate) bool { return c.Queue == q.name || !others.Fits(c.Needs) })
+	sampled = slices.DeleteFunc(sampled, func(c offer.Candidate) bool {
+		return c.Queue == q.name || !others.Fits(c.Needs)
+	})
 	if x.room.Fits(q.needs) && !w.lists(x, x.saving) {
 		sampled = append(sampled, w.candidate(x, x.saving, 0, compute.QueueAdvice{Depth: 1}))
 	}

@@ -46,7 +46,6 @@ type world struct {
 	advisor   *advise.Advisor
 	news      *bulletin
 	saver     *save.Saver
-	saved     time.Time   // when it was last asked
 	said      []save.Told // all that hosts were ever told of savings
 	fill      fill
 

@@ -132,7 +132,8 @@ func (s *Stats) String() string {
 		injected,
 		plans,
 	)
-	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds, %d to save room\n",
+	fmt.Fprintf(&b,
+		"many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds, %d to save room\n",
 		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds, s.Savings)
 	fmt.Fprintf(
 		&b,
