@@ -141,6 +141,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 			t.add(p, s.Resend(r.inst.ID, c.view, t.now))
 		}
 	}
+	c.counts.hold(p, s.Held())
 	t.rejectPoison(l)
 	return t.done()
 }

@@ -181,6 +181,9 @@ func (c *stateCounts) move(moves []move) {
 
 // hold takes note of how much of a partition's work is in no queue.
 func (c *stateCounts) hold(p int32, held admit.Held) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.of[p]; n != nil {

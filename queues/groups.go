@@ -113,6 +113,13 @@ func (g *groups) keeps(key compute.GroupKey, h compute.HostID) bool {
 	return x.on[h] < x.all
 }
 
+// told says whether what waits of a group is offered to the host of the others, and lies in no queue.
+func (g *groups) told(key compute.GroupKey) bool {
+	rule, ruled := g.rules[key]
+	x := g.of[key]
+	return ruled && x != nil && x.all > 0 && rule.Policy.Together() && rule.Over == ""
+}
+
 // apart says whether the rule of a group has each of its members want a host of its own, or one that has few of them.
 func (g *groups) apart(key compute.GroupKey) bool {
 	rule, ruled := g.rules[key]

@@ -20,7 +20,7 @@ type savings struct {
 }
 
 // Waiting are the queues with published work that no host has.
-func (s savings) Waiting(each func(compute.QueueName, []save.Build)) {
+func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Build)) {
 	v := s.view
 	v.ringer.EachWaiting(func(q compute.QueueName) {
 		l := v.loads[q]
@@ -29,8 +29,11 @@ func (s savings) Waiting(each func(compute.QueueName, []save.Build)) {
 		}
 		var first []save.Build
 		for w := range l.waiting.From(nil) {
-			if len(first) == save.MostBuilds {
+			if len(first) == save.MostBuilds || w.due.After(now) {
 				break
+			}
+			if v.groups.told(v.groups.members[w.key].group) {
+				continue // it is offered to one host, and lies in no queue
 			}
 			first = append(first, save.Build{Key: w.key, Class: v.listed[q].Priority, Not: v.keptFrom(w.key)})
 		}
@@ -67,6 +70,7 @@ func (s savings) Hosts() int { return s.TakesWork() }
 // tellSavers is what hosts are to be told of savings now.
 func (v *view) tellSavers(now time.Time) (out []ring.Ring) {
 	for _, t := range v.saver.Tell(now) {
+		t.Look.Oldest = v.oldest(t.Look.Queue, now)
 		out = append(out, ring.Ring{Host: t.Host, Look: t.Look})
 		v.advisor.MarkDirty(t.Look.Queue)
 	}

@@ -256,6 +256,7 @@ func (v *view) instance(rec wire.Record, now time.Time) (out queueChange) {
 	var is need
 	var work ring.Work
 	var in groupMember
+	onHost := false
 	if delete(v.later, key); rec.Value != nil {
 		if wire.LaterThan(rec, v.reads) {
 			if len(v.later) == 0 {
@@ -272,6 +273,7 @@ func (v *view) instance(rec wire.Record, now time.Time) (out queueChange) {
 			return out
 		}
 		v.shared.Instance(&i)
+		onHost = i.State == compute.StateStarting
 		is = needOf(i)
 		waits := is.queue
 		if !is.waiting {
@@ -296,7 +298,7 @@ func (v *view) instance(rec wire.Record, now time.Time) (out queueChange) {
 	}
 	out = v.drop(key, was)
 	if was.waiting {
-		v.ringer.Went(was.queue, key, !is.waiting && is.queue != "", now)
+		v.ringer.Went(was.queue, key, onHost, now)
 		v.advisor.MarkDirty(was.queue)
 	}
 	if is.queue != "" {
@@ -458,21 +460,37 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
 	p.Depth += uint64(published)
 	p.Avoided, p.Late = v.avoided(l), v.saver.Late(q)
-	p.Oldest = v.oldest(q, now)
+	for first := range l.waiting.From(nil) {
+		if published > 0 {
+			p.Oldest = first.due
+		}
+		break
+	}
 	return p
 }
 
-// oldest is since when the oldest work that lies in a queue waits; zero: none does.
-func (v *view) oldest(q compute.QueueName, now time.Time) time.Time {
+// mostSeen bounds how many members of groups are passed over.
+const mostSeen = 64
+
+// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none does.
+// Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for as long
+// as it waits.
+func (v *view) oldest(q compute.QueueName, now time.Time) (first time.Time) {
+	seen := 0
 	if l := v.loads[q]; l != nil {
-		for first := range l.waiting.From(nil) {
-			if !first.due.After(now) {
-				return first.due
+		for w := range l.waiting.From(nil) {
+			if seen++; w.due.After(now) || seen > mostSeen {
+				break
 			}
-			break
+			if first.IsZero() {
+				first = w.due
+			}
+			if v.groups.members[w.key] == (groupMember{}) {
+				return w.due
+			}
 		}
 	}
-	return time.Time{}
+	return first
 }
 
 // work counts what each queue must still serve. What only a later Berth can read may

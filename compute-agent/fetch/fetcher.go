@@ -207,6 +207,21 @@ func (f *Fetcher) Ended(p wire.Pulled, now time.Time) compute.Place {
 	return o.Place
 }
 
+// doubt has nothing else wait any more for what is said to lie in queues of a fetch that failed: their broker may not
+// answer for long.
+func (f *Fetcher) doubt(o opened, now time.Time) {
+	first := map[compute.QueueName]bool{}
+	for _, c := range o.ahead {
+		first[c.Queue] = true
+	}
+	for q := range o.queues {
+		if first[q] || f.sampler.Late(q) {
+			f.rings.Looked(q)
+			f.sampler.Refute(q, now)
+		}
+	}
+}
+
 // keepTurns has what a full fetch did not get to listed next: work of one queue ended it, and the others may have
 // some as well. If this host must not take that work, it comes again and again, and without this the same queues would
 // be listed beside it each time.
@@ -228,7 +243,11 @@ func (f *Fetcher) refute(o opened, p wire.Pulled, now time.Time) {
 			}
 		}
 	}
-	if p.Err != nil || p.Record != nil && now.Sub(o.began) < ShortPoll {
+	if p.Err != nil {
+		f.doubt(o, now)
+		return
+	}
+	if p.Record != nil && now.Sub(o.began) < ShortPoll {
 		return
 	}
 	for _, q := range o.extra {

@@ -119,6 +119,7 @@ func (f *Fetcher) beginFirst(
 		for j, s := range plan {
 			alone[j].Open = s.Open
 		}
+		c.Probe = len(plan[i].Candidates) > 1 // the others come after a moment, if nothing is there
 		alone[i].Candidates = []offer.Candidate{c}
 		p := offer.Plan(in, alone, slots)[i]
 		if len(p.Listed) == 0 {

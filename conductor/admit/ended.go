@@ -29,7 +29,7 @@ func (s *State) addEnded(e *entry) {
 	p := e.inst.Project
 	x := s.endings[p]
 	if x == nil {
-		x = &endings{heap[*entry]{less: endedBefore, index: func(e *entry) *int { return &e.endingIndex }}}
+		x = &endings{heap[*entry]{less: endedBefore, index: func(e *entry) *int32 { return &e.endingIndex }}}
 		s.endings[p] = x
 	}
 	if x.fix(e); len(x.items) > s.opts.MaxEnded {

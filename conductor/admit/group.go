@@ -62,7 +62,7 @@ type inGroup struct {
 	// the domains that it is counted under, each with a mark before it; empty: it is not counted
 	thereAs, outAs, lineAs, heldAs string
 	spread                         spreadMark
-	heldIndex                      int
+	heldIndex                      int32
 	gaveUp                         bool // soft affinity: this attempt is for any host
 	// claims that the rule has denied, the newest last: their hosts have undone what they had prepared, and may have
 	// repeated them before they heard it
@@ -249,7 +249,7 @@ func (s *State) hold(e *entry) {
 	d := g.line(e)
 	h := g.held[d]
 	if h == nil {
-		h = &heap[*entry]{less: waitsLonger, index: func(e *entry) *int { return &e.in.heldIndex }}
+		h = &heap[*entry]{less: waitsLonger, index: func(e *entry) *int32 { return &e.in.heldIndex }}
 		g.held[d] = h
 	}
 	e.pub.state, e.in.heldAs = heldByGroup, counted(d)

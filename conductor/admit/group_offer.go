@@ -21,7 +21,8 @@ func (s *step) offerElsewhere(g *group) {
 		return
 	}
 	for _, e := range slices.SortedFunc(maps.Keys(g.members), longestFirst) {
-		if e.in.outAs != "" && !pinned(e.inst) && !e.in.gaveUp && !s.inHand(e) {
+		waits := e.in.outAs != "" || e.pub != nil && e.pub.state == heldByShare // its share is of a queue, and not of a host
+		if waits && !pinned(e.inst) && !e.in.gaveUp && !s.inHand(e) {
 			s.emitEffects(e)
 		}
 	}

@@ -7,7 +7,7 @@ package admit
 type heap[T any] struct {
 	items []T
 	less  func(a, b T) bool
-	index func(T) *int // where the item keeps its index + 1; 0: it is in no heap
+	index func(T) *int32 // where the item keeps its index + 1; 0: it is in no heap
 }
 
 // top is the least item. The heap must not be empty.
@@ -15,18 +15,18 @@ func (h *heap[T]) top() T { return h.items[0] }
 
 // fix puts an item in, or moves it to where it belongs now.
 func (h *heap[T]) fix(item T) {
-	i := *h.index(item) - 1
+	i := int(*h.index(item)) - 1
 	if i < 0 {
 		i = len(h.items)
 		h.items = append(h.items, item)
-		*h.index(item) = i + 1
+		*h.index(item) = int32(i + 1)
 	}
 	h.down(h.up(i))
 }
 
 // remove takes an item out; one that is not in changes nothing.
 func (h *heap[T]) remove(item T) {
-	i := *h.index(item) - 1
+	i := int(*h.index(item)) - 1
 	if i < 0 {
 		return
 	}
@@ -43,7 +43,7 @@ func (h *heap[T]) remove(item T) {
 
 func (h *heap[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.index(h.items[i]), *h.index(h.items[j]) = i+1, j+1
+	*h.index(h.items[i]), *h.index(h.items[j]) = int32(i+1), int32(j+1)
 }
 
 func (h *heap[T]) up(i int) int {

@@ -9,13 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-type weight struct{ n, place int }
+type weight struct {
+	n     int
+	place int32
+}
 
 // TestHeap moves things in, about and out; the top is always the least of them.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := heap[*weight]{
-			less: func(a, b *weight) bool { return a.n < b.n }, index: func(w *weight) *int { return &w.place },
+			less: func(a, b *weight) bool { return a.n < b.n }, index: func(w *weight) *int32 { return &w.place },
 		}
 		all := make([]weight, rapid.SampledFrom([]int{8, 40}).Draw(t, "items"))
 		in := map[*weight]bool{}
@@ -39,7 +42,7 @@ func sameHeap(t *rapid.T, h *heap[*weight], in map[*weight]bool) {
 		t.Fatalf("%d items, want %d", len(h.items), len(in))
 	}
 	for i, w := range h.items {
-		if !in[w] || w.place != i+1 {
+		if !in[w] || w.place != int32(i+1) {
 			t.Fatalf("item %d says it is at %d", i, w.place-1)
 		}
 		if i > 0 && h.less(w, h.items[(i-1)/2]) {

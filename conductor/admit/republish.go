@@ -26,9 +26,10 @@ type publication struct {
 	at          time.Time       // when it was published, or loaded
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
-	index       int             // in queue.known or share.held
+	index       int32           // in queue.known or share.held
+	number      uint32          // in share.line
+	share       *share          // of its project; nil: it is in none, neither held nor in the line
 	claims      *setClaims      // nil: it was never claimed for a set
-	place       place
 }
 
 // setClaims are the claims of an attempt whose set waits.
@@ -68,7 +69,7 @@ func (s *State) queue(name compute.QueueName) *queue {
 	if q == nil {
 		q = &queue{name: name, awaiting: map[*entry]bool{}, known: heap[*entry]{
 			less:  func(a, b *entry) bool { return a.pub.offset < b.pub.offset },
-			index: func(e *entry) *int { return &e.pub.index },
+			index: func(e *entry) *int32 { return &e.pub.index },
 		}}
 		q.timer = s.newTimer(q)
 		s.queues[name] = q

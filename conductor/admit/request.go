@@ -152,6 +152,7 @@ func (s *step) deleted(e *entry, reason *compute.Reason) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
 		inst.PublishAt = time.Time{}
 		inst.Boot.DropUserData()
+		offerIn(inst, "")
 		clearPower(inst)
 	})
 }

@@ -22,7 +22,7 @@ type share struct {
 	key      shareKey
 	timer             // of the next look
 	line     []*entry // in the order in which they were published, behind the last that was claimed; nil: it has left
-	first    uint64   // number of line[0]
+	first    uint32   // number of line[0]
 	ahead    int      // how many of line have not left
 	held     heap[*entry]
 	loaded   []*entry // waiting since before the partition was loaded, in no order yet
@@ -39,20 +39,15 @@ type shareKey struct {
 	queue   compute.QueueName
 }
 
-// place is where the work of an attempt is in its project's share.
-type place struct {
-	share  *share // nil: it is in none
-	number uint64 // in share.line
-}
-
 func (s *State) share(e *entry) *share {
 	key := shareKey{e.inst.Project, e.inst.Queue}
 	h := s.shares[key]
 	if h == nil {
 		h = &share{
-			key: key, patience: s.opts.SharePatience,
-			held: heap[*entry]{less: waitsLonger, index: func(e *entry) *int { return &e.pub.index }},
+			key:  key,
+			held: heap[*entry]{less: waitsLonger, index: func(e *entry) *int32 { return &e.pub.index }},
 		}
+		h.begin(s.opts)
 		h.timer = s.newTimer(h)
 		s.shares[key] = h
 	}
@@ -68,13 +63,14 @@ func (s *step) inWindow(e *entry) bool {
 // window is how many builds of a project may be in a queue: a few, some for each host that would take one now, and as
 // many as were claimed lately in the time that it takes to hear of it.
 func (s *step) window(h *share) int {
-	return s.opts.ShareLeast + s.opts.SharePerHost*int(s.view.Advice[h.key.queue].Hosts.Eligible) + h.rate + h.more
+	n := s.opts.ShareLeast + s.opts.SharePerHost*int(s.view.Advice[h.key.queue].Hosts.Eligible)
+	return n*int(s.view.weight(h.key.project)) + h.rate + h.more
 }
 
 // enterLine counts work that was published.
 func (s *State) enterLine(e *entry) {
 	h := s.share(e)
-	e.pub.place = place{h, h.first + uint64(len(h.line))}
+	e.pub.share, e.pub.number = h, h.first+uint32(len(h.line))
 	h.line = append(h.line, e)
 	h.ahead++
 }
@@ -92,41 +88,43 @@ func (s *State) loadShare(e *entry) {
 func (s *State) holdBack(e *entry) {
 	s.unpublish(e)
 	h := s.share(e)
-	e.pub.state, e.pub.place.share = heldByShare, h
+	e.pub.state, e.pub.share = heldByShare, h
 	h.held.fix(e)
 	s.held.ByShare++
 	if h.timer.index == 0 {
-		h.claims, h.rate = 0, 0
+		if len(h.held.items) == 1 { // else it is about to be looked at in this tick
+			h.begin(s.opts)
+		}
 		s.schedule(&h.timer, s.lastNow.Add(s.opts.ShareEvery))
 	}
 }
 
 // leaveShare takes work out of the line, or out of what is held.
 func (s *State) leaveShare(e *entry) {
-	h := e.pub.place.share
+	h := e.pub.share
 	switch {
 	case h == nil:
 		return
 	case e.pub.state == heldByShare:
 		h.held.remove(e)
 		s.held.ByShare--
-	case e.pub.place.number >= h.first: // else it was overtaken
-		h.line[e.pub.place.number-h.first] = nil
+	case e.pub.number >= h.first: // else it was overtaken
+		h.line[e.pub.number-h.first] = nil
 		h.ahead--
 	}
-	e.pub.place = place{}
+	e.pub.share, e.pub.number = nil, 0
 	s.touchShare(h)
 }
 
 // overtake takes note that work was claimed: nothing before it counts any more.
 func (s *State) overtake(e *entry) {
-	h := e.pub.place.share
+	h := e.pub.share
 	if h == nil {
 		return
 	}
 	h.claims++
 	h.idle, h.more, h.patience = 0, 0, s.opts.SharePatience
-	if n := e.pub.place.number; e.pub.state != heldByShare && n >= h.first {
+	if n := e.pub.number; e.pub.state != heldByShare && n >= h.first {
 		h.cut(int(n - h.first))
 	}
 	s.touchShare(h)
@@ -139,7 +137,7 @@ func (h *share) cut(n int) {
 			h.ahead--
 		}
 	}
-	h.line, h.first = h.line[n:], h.first+uint64(n)
+	h.line, h.first = h.line[n:], h.first+uint32(n)
 }
 
 func (s *State) touchShare(h *share) {
@@ -180,7 +178,7 @@ func (s *step) sortLoaded(h *share) {
 	slices.SortFunc(h.loaded, longestFirst)
 	for _, e := range h.loaded {
 		switch {
-		case e.pub == nil || e.pub.state != unknown || e.pub.place.share != nil || e.inst.Queue != h.key.queue:
+		case e.pub == nil || e.pub.state != unknown || e.pub.told || e.pub.share != nil || e.inst.Queue != h.key.queue:
 		case h.ahead < s.window(h):
 			s.enterLine(e)
 		default:
@@ -191,18 +189,39 @@ func (s *step) sortLoaded(h *share) {
 	h.loaded = nil
 }
 
-// fire looks at a share that holds something.
+// fire looks at a share that holds something, or has until now.
 func (h *share) fire(s *step, _ time.Time) {
-	if s.shares[h.key] != h || len(h.held.items) == 0 {
+	if s.shares[h.key] != h {
+		return
+	}
+	if len(h.held.items) == 0 {
+		h.begin(s.opts)
 		return
 	}
 	h.rate, h.claims = h.claims, 0
-	if h.idle++; h.idle >= h.patience && s.mayTake(h) {
-		h.idle, h.patience = 0, 2*h.patience
+	if h.idle++; h.idle >= s.patience(h) {
+		h.idle, h.patience = 0, min(2*h.patience, mostPatience)
 		h.more += s.opts.ShareLeast
 	}
 	s.schedule(&h.timer, s.now.Add(s.opts.ShareEvery))
 	s.touchShare(h)
+}
+
+// begin forgets what was counted while something was held.
+func (h *share) begin(o Options) {
+	h.claims, h.rate, h.idle, h.more, h.patience = 0, 0, 0, 0, o.SharePatience
+}
+
+// mostPatience bounds after how many looks without a claim more is published.
+const mostPatience = 60
+
+// patience is after how many looks without a claim that is. Where hosts are full, nothing is claimed mostly because of that;
+// but what is there may be for none of them all the same.
+func (s *step) patience(h *share) int {
+	if s.mayTake(h) {
+		return h.patience
+	}
+	return 12 * h.patience
 }
 
 // mayTake says whether hosts would take work of the queue, for all that is known.

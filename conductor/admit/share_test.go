@@ -16,7 +16,7 @@ func (c *checked) verifyShares() {
 	c.t.Helper()
 	for key, h := range c.shares {
 		for _, e := range h.held.items {
-			if e.pub == nil || e.pub.state != heldByShare || e.pub.place.share != h {
+			if e.pub == nil || e.pub.state != heldByShare || e.pub.share != h {
 				c.t.Fatalf("%v: %s is held, and does not know it", key, e.inst.ID)
 			}
 		}
@@ -25,7 +25,7 @@ func (c *checked) verifyShares() {
 			if e == nil {
 				continue
 			}
-			if ahead++; e.pub == nil || e.pub.place != (place{h, h.first + uint64(i)}) {
+			if ahead++; e.pub == nil || e.pub.share != h || e.pub.number != h.first+uint32(i) {
 				c.t.Fatalf("%v: %s is in the line, and does not know it", key, e.inst.ID)
 			}
 		}
@@ -184,6 +184,24 @@ func TestManyHostsHaveMore(t *testing.T) {
 	}
 }
 
+// TestAWeightIsSomeMoreOfTheQueue: a project of weight 3 has three times as many in the queue; where the default quota has a
+// weight, that is of each that has none.
+func TestAWeightIsSomeMoreOfTheQueue(t *testing.T) {
+	for _, w := range []struct {
+		own, all uint32
+		want     int
+	}{{0, 0, 16}, {3, 0, 48}, {0, 2, 32}, {1, 2, 16}} {
+		c := newCrowd(t)
+		c.eligible(0)
+		c.view.Quotas["p"] = compute.Quota{Project: "p", Weight: w.own}
+		c.view.Quotas[compute.DefaultQuota] = compute.Quota{Project: compute.DefaultQuota, Weight: w.all}
+		c.boot("p", 1, 100)
+		if n := len(c.queue); n != w.want {
+			t.Errorf("%+v: %d are in the queue", w, n)
+		}
+	}
+}
+
 // TestWhatNobodyMayHaveHoldsUpNobody: builds that lie before one that was claimed do not count.
 func TestWhatNobodyMayHaveHoldsUpNobody(t *testing.T) {
 	c := newCrowd(t)
@@ -267,5 +285,61 @@ func TestATakeoverDoesNotPublishAll(t *testing.T) {
 	}
 	if len(c.published) != 1000-16 {
 		t.Errorf("%d were published again", len(c.published))
+	}
+}
+
+// TestWhatWasClaimedLongAgoDoesNotCount: the window is small again once nothing is held.
+func TestWhatWasClaimedLongAgoDoesNotCount(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 401)
+	for range 400 {
+		c.claim(c.take())
+	}
+	c.pass(20 * time.Minute) // one still waits
+	c.queue = nil
+	c.boot("p", 1000, 100)
+	if n := len(c.queue); n != 15 {
+		t.Errorf("%d more are in the queue", n)
+	}
+}
+
+// TestOnFullHostsMoreIsPublishedLate: builds that no host may have stop no others of their project for ever.
+func TestOnFullHostsMoreIsPublishedLate(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 40)
+	c.pass(59 * time.Second)
+	if n := len(c.published); n != 16 {
+		t.Errorf("%d were published before a minute is over", n)
+	}
+	c.pass(3 * time.Minute)
+	if n := len(c.published); n != 40 {
+		t.Errorf("%d were published", n)
+	}
+}
+
+// TestAMemberIsToldToItsHostThoughItsShareHoldsIt: once another has a host, what waits for a place in its queue is offered there.
+func TestAMemberIsToldToItsHostThoughItsShareHoldsIt(t *testing.T) {
+	for name, takeover := range map[string]bool{"at once": false, "after a takeover": true} {
+		c := newCrowd(t)
+		c.eligible(0)
+		rule := compute.Group{Project: "p", Name: "near", Policy: compute.Affinity}
+		c.view.Groups[rule.Key()] = rule
+		c.boot("p", 1, 40)
+		for i, with := range []compute.Choices{nil, {"zone": "a"}} { // the other is in another queue
+			b := compute.Boot{Flavor: "m1.small", With: with, Rules: compute.InGroup("near")}
+			id := long(fmt.Sprint(102 - i))
+			c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: &b}})
+		}
+		c.claim(compute.Build{Project: "p", Instance: long("101"), Attempt: 1})
+		if takeover {
+			c.state = loaded(t, c.state.log, c.view, c.now)
+			c.hear(HostsRead{})
+			c.pass(time.Minute)
+		}
+		if e := c.state.instances[long("102")]; !e.pub.told {
+			t.Errorf("%s: it is %+v", name, *e.pub)
+		}
 	}
 }

@@ -54,7 +54,7 @@ func New(opts Options) *State {
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
 		overLimit: map[compute.Project]bool{},
-		timers:    heap[*timer]{less: sooner, index: func(t *timer) *int { return &t.index }},
+		timers:    heap[*timer]{less: sooner, index: func(t *timer) *int32 { return &t.index }},
 	}
 }
 
@@ -62,7 +62,7 @@ func New(opts Options) *State {
 type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
-	endingIndex int      // in endings
+	endingIndex int32    // in endings
 	in          *inGroup // nil: it is a member of no group
 	// Begun anew with every load:
 	pub          *publication // queued; nil in any other state

@@ -185,6 +185,7 @@ func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Fail
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
 		inst.Boot.DropUserData()
+		offerIn(inst, "")
 		clearPower(inst)
 	})
 }

@@ -15,7 +15,7 @@ import (
 type timer struct {
 	due   time.Time
 	made  uint64 // of two due at once, the older goes first
-	index int
+	index int32
 	owner interface {
 		// fire does what is due at until; it sets the timer anew if more will be.
 		fire(s *step, until time.Time)

@@ -52,6 +52,9 @@ func (v View) Resolve(b compute.Boot) (compute.Queue, *compute.Reason) {
 		return base, reason
 	}
 	tier, reason := v.openOr(base.Tier(b.Priority()))
+	if other, is := v.Flavors[compute.FlavorName(tier.Name)]; reason == nil && is {
+		tier.Priority, tier.Flavor = compute.PriorityNormal, other.Name // though its queue is not listed yet
+	}
 	if reason == nil && (tier.Priority != b.Priority() || tier.Flavor != b.Flavor) {
 		return compute.Queue{}, &compute.Reason{
 			Code:   compute.QueueClosedReason,
@@ -108,6 +111,11 @@ func union[W ~string](lists ...[]W) []W {
 func (v View) listed(q compute.QueueName) bool { _, ok := v.Queues[q]; return ok }
 
 func (v View) limits(p compute.Project) quota.Limits { return quota.LimitsOf(p, v.Quotas) }
+
+// weight is how many times as many builds a project may have in a queue as one of weight 1.
+func (v View) weight(p compute.Project) uint32 {
+	return compute.WeightOf(v.Quotas[p], v.Quotas[compute.DefaultQuota])
+}
 
 // capacity is why nobody takes the work of a queue, as the last advice has it.
 func (v View) capacity(q compute.QueueName) *compute.Reason {

@@ -215,6 +215,9 @@ func (s *step) offerOtherwise(x *set) compute.QueueName {
 	if x.unclaimed++; x.unclaimed >= unclaimedWhole {
 		return ""
 	}
+	if !s.view.ReadWhole || s.view.Queues[q].State == compute.QueueClosed {
+		return ""
+	}
 	if hosts := s.view.Advice[q].Hosts; hosts.Eligible+hosts.Full+hosts.Avoided == 0 {
 		return ""
 	}

@@ -4,7 +4,6 @@ package catalog
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -154,9 +153,9 @@ func (c *Catalog) SetQuota(q compute.Quota) (Change, error) {
 	}
 	old, ok := c.quotas[q.Project]
 	q.Classes = q.Classes.Tidy()
-	none := len(q.Limits)+len(q.Classes) == 0
+	none := len(q.Limits)+len(q.Classes) == 0 && q.Weight == 0
 	switch {
-	case none && !ok, ok && maps.Equal(old.Limits, q.Limits) && old.Classes.Equal(q.Classes):
+	case none && !ok, ok && old.Same(q):
 		return c.counted(Change{}), nil
 	case none:
 		return c.counted(Change{RemoveQuota: q.Project}), nil

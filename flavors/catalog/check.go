@@ -250,6 +250,9 @@ func checkQuota(q compute.Quota) error {
 	if err := checkLimits(q.Limits); err != nil {
 		return err
 	}
+	if err := compute.CheckWeight(q.Weight); err != nil {
+		return err
+	}
 	for _, p := range compute.Priorities() {
 		if err := within(checkLimits(q.Classes[p]), "the limits of priority "+p.String()); err != nil {
 			return err

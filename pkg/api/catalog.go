@@ -223,7 +223,9 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 		return nil, err
 	}
 	_, err = s.change(ctx, false, func() (Change, error) {
-		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits, Classes: classes})
+		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{
+			Project: in.Project, Limits: in.Body.Limits, Classes: classes, Weight: in.Body.Weight,
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -264,6 +266,13 @@ func (s *Server) quotaView(p compute.Project) rest.QuotaView {
 	out := rest.QuotaView{
 		Project:   p,
 		Resources: of(compute.QuotaWhole, compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB),
+		Weight:    compute.WeightOf(own, all), WeightFrom: "none",
+	}
+	switch {
+	case p != compute.DefaultQuota && own.Weight > 0:
+		out.WeightFrom = "project"
+	case all.Weight > 0:
+		out.WeightFrom = "default"
 	}
 	for _, class := range compute.Priorities() {
 		part := compute.QuotaOf(class)

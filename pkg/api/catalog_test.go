@@ -151,7 +151,7 @@ func TestQuotas(t *testing.T) {
 		{Class: "INSTANCES", Used: 2, Limit: limit(10), From: "default"},
 		{Class: "MEMORY_MB", Used: 4096, From: "none"},
 		{Class: "VCPU", Used: 2, Limit: limit(5), From: "project"},
-	}}
+	}, Weight: 1, WeightFrom: "none"}
 	equal(t, "set", want, got)
 	equal(t, "shown", want, into[rest.QuotaView](n.do("GET", "/v1/quotas/default", nil), 200))
 	all := into[rest.Quotas](n.do("GET", "/v1/quotas", nil), 200)
@@ -160,6 +160,11 @@ func TestQuotas(t *testing.T) {
 		projects = append(projects, q.Project)
 	}
 	equal(t, "listed", []compute.Project{"_default", "default", "other"}, projects)
+	heavy := into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", `{"limits":{},"weight":3}`), 200)
+	if heavy.Weight != 3 || heavy.WeightFrom != "project" {
+		t.Errorf("%+v", heavy)
+	}
+	n.do("PUT", "/v1/quotas/default", `{"limits":{},"weight":101}`).refused(422, compute.KindInvalid)
 	n.do("PUT", "/v1/quotas/default", `{"limits":{"CPU":1}}`).refused(422, compute.KindInvalid)
 	n.do("PUT", "/v1/quotas/default", `{"limits":{"VCPU":-1}}`).refused(422, compute.KindInvalid)
 	n.do("PUT", "/v1/quotas/default", `{}`).refused(422, compute.KindInvalid)

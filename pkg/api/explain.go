@@ -142,7 +142,7 @@ func (s *presenter) wanted(i *compute.Instance) explain.Wanted {
 	w.Group = s.group(i)
 	w.Key, _ = sealed.KeyOf(i.Boot.Sealed)
 	if q := s.whole(i); q != nil { // only a host with room for a machine of that queue looks at it
-		w.Resources, w.Required, w.Forbidden = q.Resources, q.Required, q.Forbidden
+		w.Queue, w.Resources, w.Required, w.Forbidden = q.Name, q.Resources, q.Required, q.Forbidden
 	}
 	return w
 }
@@ -162,7 +162,7 @@ func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	w := s.wanted(i)
 	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
 	w.Avoid, w.Failed, w.Image = nil, nil, "" // of which lists say nothing
-	same := fmt.Sprint(w.Resources, w.Required, w.Forbidden, w.Key)
+	same := fmt.Sprint(w.Queue, w.Resources, w.Required, w.Forbidden, w.Key)
 	if w.Group != nil {
 		same += fmt.Sprint(w.Group.Rule, w.Group.Same, w.Group.Value)
 	}

@@ -555,11 +555,11 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 func (v *instances) ownBefore(i *compute.Instance) (n uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	w := v.byQueue[i.Queue]
+	at := &entry{instance: i}
+	w := v.byQueue[at.line()]
 	if w == nil {
 		return 0
 	}
-	at := &entry{instance: i}
 	for k := range w.waiting.From(nil) {
 		if queueOrder(k, at) >= 0 {
 			break

@@ -25,6 +25,7 @@ func newQuotaSet(s *settings) *cobra.Command {
 	var instances int64
 	var clear []string
 	var class string
+	var weight uint32
 	cmd := &cobra.Command{
 		Use:   "set PROJECT",
 		Short: "Limit what a project may have",
@@ -33,9 +34,12 @@ class to the default quota again. The project ` + string(compute.DefaultQuota) +
 have none of their own.
 
 With --priority they are limits for its instances of that class alone, which count
-beside those for all: an instance of high priority counts in both.`,
+beside those for all: an instance of high priority counts in both.
+
+--weight is the project's share where projects take turns in a queue.`,
 		Example: "  berth quota set web --instances 10 --vcpus 20 --memory 50GiB\n" +
 			"  berth quota set web --priority high --vcpus 4\n" +
+			"  berth quota set web --weight 3\n" +
 			"  berth quota set " + string(compute.DefaultQuota) + " --instances 100",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,10 +63,15 @@ beside those for all: an instance of high priority counts in both.`,
 				}
 				part = compute.QuotaOf(p)
 			}
-			if len(limits)+len(clear) == 0 {
+			weighs := cmd.Flags().Changed("weight")
+			if len(limits)+len(clear) == 0 && !weighs {
 				return compute.Invalid("limits", "", "give at least one, as in --instances 10")
 			}
-			q, err := setQuota(cmd, c, compute.Project(args[0]), part, limits, clear)
+			change := quotaChange{part: part, limits: limits, clear: clear}
+			if weighs {
+				change.weight = &weight
+			}
+			q, err := setQuota(cmd, c, compute.Project(args[0]), change)
 			if err != nil {
 				return err
 			}
@@ -72,8 +81,18 @@ beside those for all: an instance of high priority counts in both.`,
 	size.add(cmd)
 	cmd.Flags().Int64Var(&instances, "instances", 0, "how many instances")
 	cmd.Flags().StringArrayVar(&clear, "unset", nil, "a class to leave to the default quota, as in VCPU; repeatable")
+	cmd.Flags().Uint32Var(&weight, "weight", 0,
+		"how many times as many builds it may have in a queue as a project of weight 1; 0: that of the default quota")
 	cmd.Flags().StringVar(&class, "priority", "", "of instances of this class alone: low, normal or high")
 	return cmd
+}
+
+// quotaChange is what is given of a project's quota.
+type quotaChange struct {
+	part   compute.QuotaPart
+	limits compute.Resources
+	clear  []string
+	weight *uint32 // nil: as it is
 }
 
 // setQuota adds limits to the project's own of one part.
@@ -81,10 +100,9 @@ func setQuota(
 	cmd *cobra.Command,
 	c *client.Client,
 	p compute.Project,
-	part compute.QuotaPart,
-	limits compute.Resources,
-	clear []string,
+	change quotaChange,
 ) (client.Quota, error) {
+	part, limits := change.part, change.limits
 	now, err := c.Quota(cmd.Context(), p)
 	if err != nil {
 		return client.Quota{}, err
@@ -95,7 +113,7 @@ func setQuota(
 			limits[class] = n
 		}
 	}
-	for _, class := range clear {
+	for _, class := range change.clear {
 		if _, ok := limits[compute.ResourceClass(class)]; !ok {
 			return client.Quota{}, compute.NotFound(
 				"limit",
@@ -109,6 +127,9 @@ func setQuota(
 		q.Classes[class] = limits
 	} else {
 		q.Limits = limits
+	}
+	if change.weight != nil {
+		q.Weight = *change.weight
 	}
 	return c.SetQuota(cmd.Context(), q)
 }
@@ -127,6 +148,9 @@ func ownQuota(shown client.Quota) compute.Quota {
 		return limits
 	}
 	q.Limits = own(shown.Resources)
+	if shown.WeightFrom == "project" || q.Project == compute.DefaultQuota && shown.WeightFrom == "default" {
+		q.Weight = shown.Weight
+	}
 	for _, c := range shown.Priorities {
 		if p, err := compute.ParsePriority(c.Priority); err == nil {
 			q.Classes[p] = own(c.Resources)
@@ -226,6 +250,9 @@ func printQuota(w io.Writer, f Format, q client.Quota) error {
 			for _, r := range c.Resources {
 				rows = append(rows, quotaRow{r, " of priority " + c.Priority})
 			}
+		}
+		if q.WeightFrom != "none" && q.WeightFrom != "" {
+			defer fmt.Fprintf(w, "Weight in queues: %d (%s quota)\n", q.Weight, q.WeightFrom)
 		}
 		return quotaSheet().List(w, f, rows)
 	}

@@ -94,7 +94,7 @@ func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
 // SetQuota replaces a project's own limits.
 func (c *Client) SetQuota(ctx context.Context, q compute.Quota) (Quota, error) {
 	var out Quota
-	limits := rest.QuotaLimits{Limits: q.Limits, Priorities: rest.FromClassLimits(q.Classes)}
+	limits := rest.QuotaLimits{Limits: q.Limits, Priorities: rest.FromClassLimits(q.Classes), Weight: q.Weight}
 	err := c.call(ctx, http.MethodPut, nil, limits, &out, "quotas", string(q.Project))
 	return out, err
 }

@@ -2,7 +2,12 @@
 
 package compute
 
-import "maps"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strconv"
+)
 
 // MaxTraits is how many traits one entry of the catalog may name in a list, and
 // how many a queue may require: it all has to fit into one record.
@@ -49,7 +54,30 @@ type Quota struct {
 	Project Project // DefaultQuota for every project without its own
 	Limits  Resources
 	Classes ClassLimits
+	// Weight is how many times as many builds the project may have in a queue as one of weight 1; 0: as the default quota
+	// says, or 1.
+	Weight uint32
 }
+
+// Same says whether both say the same of one project.
+func (q Quota) Same(o Quota) bool {
+	return q.Project == o.Project && maps.Equal(q.Limits, o.Limits) && q.Classes.Equal(o.Classes) && q.Weight == o.Weight
+}
+
+// MaxWeight bounds how much of a queue one project may have against others.
+const MaxWeight = 100
+
+// CheckWeight refuses a weight that makes no sense.
+func CheckWeight(n uint32) error {
+	if n <= MaxWeight {
+		return nil
+	}
+	return Invalid("weight", strconv.FormatUint(uint64(n), 10),
+		fmt.Sprintf("give 1 to %d, or 0 for that of the default quota", MaxWeight))
+}
+
+// WeightOf is what counts for a project.
+func WeightOf(own, all Quota) uint32 { return cmp.Or(own.Weight, all.Weight, 1) }
 
 // ClassLimits are limits beside those for the whole: what a project may have of instances of one class of priority. A
 // class that is not there has only the limits for the whole.

@@ -69,14 +69,6 @@ func (s *Saving) For() QueueName {
 	return s.Queue
 }
 
-// Beside is what is left of what is free for work of a queue; it may be negative. It may be called on nil.
-func (s *Saving) Beside(free Resources, q QueueName) Resources {
-	if s == nil || s.Queue == q {
-		return free
-	}
-	return free.Minus(s.Needs)
-}
-
 // MaxMistrusts is how many images a beacon names as mistrusted.
 const MaxMistrusts = 16
 

@@ -55,6 +55,7 @@ func EncodeQuota(q compute.Quota) Record {
 		Project: text(q.Project),
 		Limits:  amounts(q.Limits),
 		Classes: classLimitsTo(q.Classes),
+		Weight:  q.Weight,
 	}, "")
 }
 
@@ -155,6 +156,7 @@ func quotaFrom(r *reader, m *pb.Quota) *compute.Quota {
 		Project: compute.Project(m.GetProject()),
 		Limits:  resources(m.GetLimits()),
 		Classes: classLimitsFrom(r, m.GetClasses()),
+		Weight:  m.GetWeight(),
 	}
 	r.quota(*q)
 	r.key(KeyQuota(q.Project))

@@ -148,4 +148,5 @@ func (r *reader) quota(q compute.Quota) {
 	for _, limits := range q.Classes {
 		r.amounts("classes.limits", limits, 0)
 	}
+	r.check(compute.CheckWeight(q.Weight))
 }

@@ -305,6 +305,7 @@ func prioritySamples() []sample {
 	quota := compute.Quota{Project: "web-shop", Limits: compute.Resources{compute.VCPU: 9}, Classes: compute.ClassLimits{
 		compute.PriorityHigh: {compute.VCPU: 4}, compute.PriorityNormal: {compute.Instances: 0},
 	}}
+	weighed := compute.Quota{Project: "web-shop", Limits: compute.Resources{}, Weight: 3}
 	tier := compute.Queue{
 		Name: "m1.small", Flavor: "m1.small", Resources: compute.Resources{compute.VCPU: 1},
 	}.Tier(compute.PriorityLow)
@@ -316,6 +317,7 @@ func prioritySamples() []sample {
 		{"command-look-oldest", EncodeCommand(command), command, of(DecodeCommand)},
 		{"instance-over-limit-of-class", EncodeInstance(refused), refused, of(DecodeInstance)},
 		{"catalog-quota-classes", EncodeQuota(quota), CatalogEntry{Project: "web-shop", Quota: &quota}, of(DecodeCatalog)},
+		{"catalog-quota-weight", EncodeQuota(weighed), CatalogEntry{Project: "web-shop", Quota: &weighed}, of(DecodeCatalog)},
 		{"queue-tier", EncodeQueue(tier), tier, of(DecodeQueue)},
 	}
 }

@@ -52,9 +52,9 @@ func (b Build) may(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
 
 // World is what is known of queues and hosts at the moment.
 type World interface {
-	// Waiting calls each with every queue in which published work lies that no host has, and with the first of its
-	// builds in their order, MostBuilds at most.
-	Waiting(each func(q compute.QueueName, first []Build))
+	// Waiting calls each with every queue in which work lies at a moment that no host has, and with the first of its builds
+	// in their order, MostBuilds at most.
+	Waiting(now time.Time, each func(q compute.QueueName, first []Build))
 	// Fits says whether some host that may have the build can take it now.
 	Fits(q compute.QueueName, b Build) bool
 	// Hosts is how many hosts there are that take work.

@@ -100,7 +100,7 @@ func (s *Saver) Tell(now time.Time) (out []Told) {
 // note takes in what waits.
 func (s *Saver) note(now time.Time) {
 	waits := map[compute.QueueName]bool{}
-	s.world.Waiting(func(name compute.QueueName, first []Build) {
+	s.world.Waiting(now, func(name compute.QueueName, first []Build) {
 		waits[name] = true
 		q := s.queue(name)
 		seen := make(map[string]time.Time, len(first))
@@ -110,7 +110,7 @@ func (s *Saver) note(now time.Time) {
 			if !known {
 				since = now
 			}
-			if seen[b.Key] = since; now.Sub(since) >= s.rules.After {
+			if seen[b.Key] = since; now.Sub(since) >= s.rules.After && s.placeable(name, b) {
 				q.late = append(q.late, b)
 				if q.since.IsZero() || since.Before(q.since) {
 					q.since = since
@@ -199,6 +199,7 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 		switch {
 		case q == nil && now.Before(until) && now.Sub(s.spent[h]) >= toldEvery:
 			out = append(out, s.spend(h, says.Queue, now))
+		case q != nil && now.Before(q.rests): // it ended in vain a moment ago, and says so soon
 		case q != nil && q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
 			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true}
 		}
@@ -241,8 +242,10 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 		if !q.wants(s.rules, now) || s.world.Fits(q.name, q.late[0]) {
 			continue
 		}
-		looked++
-		h, found := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
+		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
+		if some {
+			looked++ // where no host is full there was nothing to look through
+		}
 		if !found {
 			q.again = now.Add(lookedEvery)
 			continue
@@ -261,9 +264,10 @@ func (q *queue) wants(r Rules, now time.Time) bool {
 
 // best is the host that saves best for a build: the one that has saved for its queue in vain least often, and of
 // those the one that lacks least.
-func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found bool) {
+func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found, some bool) {
 	least := 0.0
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
+		some = true
 		if busy[h] || !b.may(h) {
 			return
 		}
@@ -271,7 +275,16 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 			best, least, found = h, missing, true
 		}
 	})
-	return best, found
+	return best, found, some
+}
+
+// placeable says whether some host may have a build, now or when it is emptier. What none may have is late for nobody.
+func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
+	if b.Not == nil || s.world.Fits(q, b) {
+		return true
+	}
+	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.may(h) })
+	return some
 }
 
 // byAge are the queues, that of the work that has waited longest first, as classes of priority count that.

@@ -26,7 +26,7 @@ type world struct {
 	heard  map[compute.HostID]time.Time
 }
 
-func (w *world) Waiting(each func(compute.QueueName, []Build)) {
+func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build)) {
 	for _, q := range slices.Sorted(maps.Keys(w.waits)) {
 		if len(w.waits[q]) > 0 {
 			each(q, w.waits[q])

@@ -302,7 +302,10 @@ type Quota struct {
 	Limits map[string]int64 `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// classes are limits for instances of one class of priority, which count beside those above. A reader of a version
 	// without them keeps to limits alone.
-	Classes       []*ClassLimits `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
+	Classes []*ClassLimits `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
+	// weight is how many times as many builds the project may have in a queue as one of weight 1; absent: that of the
+	// default quota, or 1.
+	Weight        uint32 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +359,13 @@ func (x *Quota) GetClasses() []*ClassLimits {
 		return x.Classes
 	}
 	return nil
+}
+
+func (x *Quota) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 // ClassLimits is what a project may have of instances of one class.
@@ -539,11 +549,12 @@ const file_berth_v1_catalog_proto_rawDesc = "" +
 	"\bconsumes\x18\x03 \x03(\v2'.berth.v1.CapabilityValue.ConsumesEntryR\bconsumes\x1a;\n" +
 	"\rConsumesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc2\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xda\x01\n" +
 	"\x05Quota\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x123\n" +
 	"\x06limits\x18\x02 \x03(\v2\x1b.berth.v1.Quota.LimitsEntryR\x06limits\x12/\n" +
-	"\aclasses\x18\x03 \x03(\v2\x15.berth.v1.ClassLimitsR\aclasses\x1a9\n" +
+	"\aclasses\x18\x03 \x03(\v2\x15.berth.v1.ClassLimitsR\aclasses\x12\x16\n" +
+	"\x06weight\x18\x04 \x01(\rR\x06weight\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb3\x01\n" +

@@ -14,6 +14,8 @@ type QuotaLimits struct {
 	Limits compute.Resources `json:"limits" doc:"INSTANCES, VCPU, MEMORY_MB (MiB), DISK_GB (GiB), CUSTOM_…. A class left out takes its limit from the default quota."`
 
 	Priorities map[string]compute.Resources `json:"priorities,omitempty" doc:"Limits beside those, for the instances of one class of priority: by low, normal or high, of the same classes of resources. What is left out has only the limits for all."`
+
+	Weight uint32 `json:"weight,omitempty" maximum:"100" doc:"How many times as many builds the project may have in a queue as one of weight 1. 0 or absent: that of the default quota, or 1."`
 }
 
 // Classes are the limits for classes of priority, in the words of package compute.
@@ -47,6 +49,9 @@ type QuotaView struct {
 	Resources []QuotaResource `json:"resources" nullable:"false" doc:"In alphabetical order."`
 
 	Priorities []QuotaPriority `json:"priorities,omitempty" nullable:"false" doc:"The part of it that instances of one class of priority have and may have: each class that has limits of its own, or instances that are not of normal priority."`
+
+	Weight     uint32 `json:"weight" doc:"How many times as many builds it may have in a queue as a project of weight 1."`
+	WeightFrom string `json:"weight_from" enum:"project,default,none" doc:"Whose quota the weight comes from."`
 }
 
 // QuotaPriority is the quota of one class of priority.
