@@ -50,18 +50,15 @@ func (v *view) keptFrom(key string) func(compute.HostID) bool {
 	if avoid == "" && member == (groupMember{}) {
 		return nil
 	}
+	avoided := hostsOf(avoid) // once, and not for each host that is asked about
 	return func(h compute.HostID) bool {
-		return slices.Contains(hostsOf(avoid), h) || v.groups.keeps(member.group, h)
+		return slices.Contains(avoided, h) || v.groups.keeps(member.group, h)
 	}
 }
 
 // Fits says whether a host can take a build now.
 func (s savings) Fits(q compute.QueueName, b save.Build) bool {
-	not := b.Not
-	if not == nil {
-		not = func(compute.HostID) bool { return false }
-	}
-	return s.FitsSome(q, not)
+	return s.FitsSome(q, func(h compute.HostID) bool { return !b.May(h) })
 }
 
 // Hosts are those that take work.

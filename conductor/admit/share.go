@@ -39,8 +39,10 @@ type shareKey struct {
 	queue   compute.QueueName
 }
 
+func shareOf(e *entry) shareKey { return shareKey{e.inst.Project, e.inst.Queue} }
+
 func (s *State) share(e *entry) *share {
-	key := shareKey{e.inst.Project, e.inst.Queue}
+	key := shareOf(e)
 	h := s.shares[key]
 	if h == nil {
 		h = &share{
@@ -56,7 +58,7 @@ func (s *State) share(e *entry) *share {
 
 // inWindow says whether work may be published now: it is not in the line, and there is room in front of what is held.
 func (s *step) inWindow(e *entry) bool {
-	h := s.shares[shareKey{e.inst.Project, e.inst.Queue}]
+	h := s.shares[shareOf(e)]
 	return h == nil || h.ahead < s.window(h) && (len(h.held.items) == 0 || waitsLonger(e, h.held.top()))
 }
 

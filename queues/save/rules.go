@@ -47,8 +47,8 @@ type Build struct {
 	Not   func(compute.HostID) bool // it must not run there, or rather should not; nil: it may anywhere
 }
 
-// may says whether it may run on a host.
-func (b Build) may(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
+// May says whether it may run on a host.
+func (b Build) May(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
 
 // World is what is known of queues and hosts at the moment.
 type World interface {

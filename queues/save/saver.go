@@ -268,7 +268,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 	least := 0.0
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
 		some = true
-		if busy[h] || !b.may(h) {
+		if busy[h] || !b.May(h) {
 			return
 		}
 		if c := cmp.Or(cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least), cmp.Compare(h, best)); !found || c < 0 {
@@ -283,7 +283,7 @@ func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
 	if b.Not == nil || s.world.Fits(q, b) {
 		return true
 	}
-	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.may(h) })
+	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.May(h) })
 	return some
 }
 
