@@ -5,6 +5,7 @@ package admit
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -49,4 +50,25 @@ func TestResolveTiers(t *testing.T) {
 	base.State = compute.QueueClosed
 	v.Queues["m1.small"] = base
 	resolve("its queue is closed", compute.QueueClosedReason, "m1.small")
+}
+
+// TestATierThatIsNotMade: its flavor was removed in the moment in which its first boot was admitted, so the queue manager
+// makes none. While the flavor is there its instance waits; a queue manager may be slow.
+func TestATierThatIsNotMade(t *testing.T) {
+	c := newCrowd(t)
+	boot := func(id string) {
+		b := compute.Boot{Flavor: "m1.small", Rules: compute.RulesOf("", compute.Set{}, compute.PriorityHigh)}
+		c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long(id), Boot: &b}})
+	}
+	boot("1")
+	c.pass(10 * time.Minute)
+	if inst := c.state.Instance(long("1")); inst.State != compute.StateQueued || len(c.queue) != 0 {
+		t.Fatalf("it is %s, %s", inst.State, inst.Reason)
+	}
+	delete(c.view.Flavors, "m1.small")
+	c.pass(time.Minute)
+	inst := c.state.Instance(long("1"))
+	if inst.State != compute.StateError || inst.Reason.Code != compute.QueueClosedReason {
+		t.Errorf("it is %s, %s", inst.State, inst.Reason)
+	}
 }

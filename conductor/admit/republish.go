@@ -23,7 +23,7 @@ type publication struct {
 	state       progress
 	told        bool            // it was offered to one host
 	republished int32           // how often this attempt was published again, failed publications aside
-	at          time.Time       // when it was published, or loaded
+	at          time.Time       // when it was published, or loaded; or began to await its queue, or was last looked at
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
 	index       int32           // in queue.known or share.held
@@ -80,8 +80,30 @@ func (s *State) queue(name compute.QueueName) *queue {
 // awaitQueue keeps work until its queue is listed.
 func (s *State) awaitQueue(e *entry) {
 	s.unpublish(e)
-	e.pub.state = awaitingQueue
+	e.pub.state, e.pub.at = awaitingQueue, s.lastNow
 	s.queue(queueOf(e)).awaiting[e] = true
+}
+
+// awaitedEnough is when it is looked whether a queue that work awaits will be listed at all; zero: it awaits none.
+func (s *State) awaitedEnough(e *entry) time.Time {
+	if e.pub.state != awaitingQueue {
+		return time.Time{}
+	}
+	return e.pub.at.Add(s.opts.RepublishAfter)
+}
+
+// lookForQueue ends work that awaits a queue which will not be made: its flavor or a value that it chose was removed at
+// the time at which it was admitted.
+func (s *step) lookForQueue(e *entry) {
+	_, gone := s.view.fromCatalog(e.inst.Boot)
+	if gone == nil || e.inst.Whole() != "" {
+		e.pub.at = s.now
+		s.reschedule(e)
+		return
+	}
+	s.end(e, &compute.Reason{
+		Code: compute.QueueClosedReason, Detail: fmt.Sprintf("queue %s is not made: %s", e.inst.Queue, gone.Detail),
+	})
 }
 
 // releaseListed publishes what awaited queues that are listed now, in the order it was

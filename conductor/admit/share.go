@@ -83,6 +83,34 @@ func (s *State) loadShare(e *entry) {
 		h := s.share(e)
 		h.loaded = append(h.loaded, e)
 		s.touchShare(h)
+		s.unsorted = true
+	}
+}
+
+// sortAllLoaded does that for all shares before anything happens after the load: what ends of it, as by its deadline, was
+// in the queue, and what comes behind it may not be.
+func (s *step) sortAllLoaded() {
+	if !s.unsorted {
+		return
+	}
+	s.unsorted = false
+	for _, h := range s.touchedShares {
+		s.sortLoaded(h)
+	}
+}
+
+// repeatReleased publishes the last work of a share that was published before the load, for all that is known: the
+// conductor before may have ended before it did what followed from e, which left its queue.
+func (s *step) repeatReleased(e *entry) {
+	h := s.shares[shareOf(e)]
+	if e.inst.State == compute.StateQueued || h == nil || h.ahead < s.opts.ShareLeast {
+		return // of so few none was held
+	}
+	for _, last := range slices.Backward(h.line) {
+		if last != nil && last.pub.state == unknown {
+			s.emitEffects(last)
+			return
+		}
 	}
 }
 

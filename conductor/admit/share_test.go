@@ -288,6 +288,51 @@ func TestATakeoverDoesNotPublishAll(t *testing.T) {
 	}
 }
 
+// TestWhatEndsAtATakeoverLetsTheNextGo: what was in the queue, and whose deadline passed while nobody decided, is no reason
+// to think that what was held behind it is there.
+func TestWhatEndsAtATakeoverLetsTheNextGo(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 16)
+	c.now = c.now.Add(30 * time.Minute)
+	c.boot("p", 17, 4)
+	c.now = c.now.Add(40 * time.Minute)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.hear(Tick{Until: c.now})
+	for i := range 20 {
+		id := long(fmt.Sprint(i + 1))
+		if inst := c.state.Instance(id); inst.State.Ended() != (i < 16) || c.published[id] != i/16 {
+			t.Errorf("%s is %s, and was published %d times", short(id), inst.State, c.published[id])
+		}
+	}
+}
+
+// TestWhatTheLastTurnReleasedIsPublished: a conductor that ended between the record of a claim and what followed from it has
+// not published the build that the claim made place for.
+func TestWhatTheLastTurnReleasedIsPublished(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 40)
+	for range 3 {
+		c.claim(c.take()) // and of the builds that follow from the last two nothing came into the queue
+	}
+	tail := []compute.InstanceID{long("2"), long("3")}
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	var again []string
+	for _, id := range tail {
+		for _, effect := range c.state.Resend(id, c.view, c.now).Effects {
+			if p, is := effect.(Publish); is {
+				again = append(again, short(p.Build.Instance))
+			}
+		}
+	}
+	c.state.verifyShares()
+	if !slices.Equal(again, []string{"19", "18"}) {
+		t.Errorf("published were %s", again)
+	}
+}
+
 // TestWhatWasClaimedLongAgoDoesNotCount: the window is small again once nothing is held.
 func TestWhatWasClaimedLongAgoDoesNotCount(t *testing.T) {
 	c := newCrowd(t)

@@ -28,6 +28,7 @@ type State struct {
 	wholes        []*set                      // they are to be offered whole at the end of this step
 	shares        map[shareKey]*share
 	touchedShares []*share
+	unsorted      bool // some of them do not know yet what of their work is in the queue
 	held          Held
 	usage         *quota.Index
 	endings       map[compute.Project]*endings
@@ -125,8 +126,10 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 // previous owner may not have carried out. An unknown id answers nothing.
 func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
+	st.sortAllLoaded()
 	if e := s.instances[id]; e != nil && !isCarried(e.inst) { // that is published with the one that leads its set
 		st.emitEffects(e)
+		st.repeatReleased(e)
 	}
 	return st.done()
 }

@@ -23,6 +23,7 @@ type step struct {
 func (s *State) Step(in Input, view View, now time.Time) Output {
 	s.lastNow = now
 	st := &step{State: s, view: view, now: now}
+	st.sortAllLoaded()
 	switch in := in.(type) {
 	case Requested:
 		st.request(in.Request)

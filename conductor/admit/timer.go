@@ -64,7 +64,7 @@ func (s *State) next(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
-		return earliest(inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e))
+		return earliest(inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e), s.awaitedEnough(e))
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
@@ -123,6 +123,8 @@ func (e *entry) fire(s *step, until time.Time) {
 			return
 		}
 		s.reschedule(e)
+	case due(s.awaitedEnough(e)):
+		s.lookForQueue(e)
 	case due(s.republishAt(e)):
 		e.pub.republished++
 		s.emitEffects(e)

@@ -145,6 +145,9 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		).Add(
 			republished + 60*r.Schedule.World.Latency.Duration(),
 		)
+		if i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen) {
+			due = due.Add(30 * time.Second) // it may have awaited its tier, and its next owner cannot know that
+		}
 		if r.over(n).Before(due) {
 			continue
 		}

@@ -292,8 +292,9 @@ func checkQueues(r *Recording) (wrong []Violation) {
 	for _, w := range r.Log {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
+		_, made := r.Gone[old.Queue] // a tier may not be, if its flavor is removed in that moment
 		if old.State == compute.StateQueued && old.Attempt == 1 && i.State == compute.StateError && i.Reason != nil &&
-			i.Reason.Code == compute.QueueClosedReason {
+			i.Reason.Code == compute.QueueClosedReason && made {
 			wrong = append(
 				wrong,
 				broken("queue", i.ID, w.Seen, "%s waited in %s, which was deleted", i.Boot.Name, old.Queue)...)
