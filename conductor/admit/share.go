@@ -31,6 +31,7 @@ type share struct {
 	idle     int      // looks since the last claim
 	patience int      // after as many looks without a claim more are published
 	more     int      // published beyond the window, for nothing of it was claimed
+	careful  time.Time // until when hosts that would take a build add nothing to the window
 	dirty    bool
 }
 
@@ -65,7 +66,10 @@ func (s *step) inWindow(e *entry) bool {
 // window is how many builds of a project may be in a queue: a few, some for each host that would take one now, and as
 // many as were claimed lately in the time that it takes to hear of it.
 func (s *step) window(h *share) int {
-	n := s.opts.ShareLeast + s.opts.SharePerHost*int(s.view.Advice[h.key.queue].Hosts.Eligible)
+	n := s.opts.ShareLeast
+	if !s.now.Before(h.careful) {
+		n += s.opts.SharePerHost * int(s.view.Advice[h.key.queue].Hosts.Eligible)
+	}
 	return n*int(s.view.weight(h.key.project)) + h.rate + h.more
 }
 
@@ -202,9 +206,13 @@ func (s *step) releaseShares() {
 	}
 }
 
-// sortLoaded puts what waited when the partition was loaded in order. As many as may be in the queue are taken to be
-// there; the others were probably held by another conductor, and are held again.
+// sortLoaded puts what waited when the partition was loaded in order. As many as a project may have in a queue at the least
+// are taken to be there; the others were perhaps held by another conductor, and are held again. Nobody knows how many hosts
+// would have taken a build then, so for the first seconds that does not count: what is there after all is claimed meanwhile.
 func (s *step) sortLoaded(h *share) {
+	if len(h.loaded) > 0 {
+		h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
+	}
 	slices.SortFunc(h.loaded, longestFirst)
 	for _, e := range h.loaded {
 		switch {

@@ -308,6 +308,30 @@ func TestWhatEndsAtATakeoverLetsTheNextGo(t *testing.T) {
 	}
 }
 
+// TestATakeoverWithMoreHosts: more hosts than before would take builds, so the window is larger than what the conductor
+// before has published. The rest is published within seconds, and what was claimed until then is not.
+func TestATakeoverWithMoreHosts(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 60)
+	c.eligible(5)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.hear(HostsRead{})
+	for range 3 {
+		c.claim(c.take())
+	}
+	if len(c.published) != 3 {
+		t.Errorf("%d were published for three that were claimed", len(c.published))
+	}
+	c.pass(6 * time.Second)
+	for i := range 60 {
+		if id := long(fmt.Sprint(i + 1)); c.published[id] > 1 || c.published[id] == 1 != (i >= 16 && i < 16+3+5*4+16) { // 16 more since nothing was claimed for 5 s
+			t.Errorf("%s was published %d times", short(id), c.published[id])
+		}
+	}
+}
+
 // TestWhatTheLastTurnReleasedIsPublished: a conductor that ended between the record of a claim and what followed from it has
 // not published the build that the claim made place for.
 func TestWhatTheLastTurnReleasedIsPublished(t *testing.T) {
