@@ -46,13 +46,14 @@ test: ## what shows within minutes that a change is sound; no guests, no whole c
 	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "At most 8 minutes on two idle cores, compiling them included." \
 		-first "$(SLOW)" -without "-short=$(CLIENT)" -- -short -p 3 -timeout 10m ./...
 
+# Nothing is vetted here: make lint does that, with all analyzers.
 # A process that ends well under the race detector sleeps for a second first, by its default, and tests start hundreds.
 test-all: export GORACE ?= atexit_sleep_ms=0
 
 test-all: ## everything, with the race detector; CI runs it
 	cd docs/graphs && $(GO) test ./...
 	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 25 minutes on two idle cores." \
-		-first "$(SLOW)" -without "-race=$(SINGLE)" -again -- -race -p 3 -timeout 40m ./...
+		-first "$(SLOW)" -without "-race=$(SINGLE)" -again -- -race -vet=off -p 3 -timeout 40m ./...
 	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles|TestObserversFollowLeaders)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
 
 N     ?= 500
