@@ -90,7 +90,12 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 			{
 				Title: "OLDEST",
 				Right: true,
-				Cell:  told(func(q client.Queue) string { return age(q.Advice.Oldest, now) }),
+				Cell: told(func(q client.Queue) string {
+					if q.Queued == 0 {
+						return "" // what its advice says was true until a moment ago
+					}
+					return age(q.Advice.Oldest, now)
+				}),
 			},
 			{
 				Title: "FIT NOW",
