@@ -48,6 +48,10 @@ func TestWhoIsServedFirst(t *testing.T) {
 			open(1, none), one(of("a", 4, 1, true)),
 			{Candidates: []Candidate{of("b", 9, 2, false), of("c", 2, 0, false)}},
 		}, nil},
+		{"behind what is kept locked", 4, []Session{
+			one(Candidate{Queue: "a", Needs: cpus(4), Behind: true, Rung: true}),
+			one(Candidate{Queue: "b", Needs: cpus(2), Held: true, Skipped: 1}),
+		}, just("a")},
 		{"in place of the open fetch", 5, []Session{open(2, of("a", 3, 1, false)), small}, just("b")},
 	} {
 		for range 2 {
