@@ -25,12 +25,12 @@ type share struct {
 	first    uint32   // number of line[0]
 	ahead    int      // how many of line have not left
 	held     heap[*entry]
-	loaded   []*entry // waiting since before the partition was loaded, in no order yet
-	claims   int      // since the last look
-	rate     int      // claims between the last two looks
-	idle     int      // looks since the last claim
-	patience int      // after as many looks without a claim more are published
-	more     int      // published beyond the window, for nothing of it was claimed
+	loaded   []*entry  // waiting since before the partition was loaded, in no order yet
+	claims   int       // since the last look
+	rate     int       // claims between the last two looks
+	idle     int       // looks since the last claim
+	patience int       // after as many looks without a claim more are published
+	more     int       // published beyond the window, for nothing of it was claimed
 	careful  time.Time // until when hosts that would take a build add nothing to the window
 	dirty    bool
 }
