@@ -45,6 +45,7 @@ func (b *broker) start() error {
 		return err
 	}
 	b.inits = map[string]bool{}
+	b.now.Observe(kmsg.CreateTopics, b.created)
 	b.now.Observe(kmsg.AlterShareGroupOffsets, b.initialised)
 	b.now.Observe(kmsg.InitProducerID, b.play.rec.SeeEpochRequest)
 	if slices.ContainsFunc(b.play.Faults, func(f schedule.Fault) bool { return f.Kind == schedule.FaultRing }) {
@@ -58,6 +59,14 @@ func (b *broker) start() error {
 		b.play.separated.watch(b.now, b.play.ours.Life.Done())
 	}
 	return nil
+}
+
+// created sees topics made, perhaps anew: a tier goes if its work has gone before it was listed, and has no share state when
+// it comes again.
+func (b *broker) created(req kmsg.Request) {
+	for _, t := range req.(*kmsg.CreateTopicsRequest).Topics {
+		delete(b.inits, t.Topic)
+	}
 }
 
 // initialised sees the share state of queues initialised, which is right once.
