@@ -142,6 +142,10 @@ type PlacementRules struct {
 	Chosen bool      // of an instance: the conductor chose its value on Spread, the request chose none
 
 	Priority Priority // its class
+
+	Preemptible Preemptible // whether its machine may be taken away
+	Notice      *Notice     // of an active instance: its machine is to be taken away; nil: it is not
+	MadeRoom    uint32      // of an instance: so many machines were taken away for it by the host that has it, or had it
 }
 
 // Group is the group that the boot is for; empty: none.
@@ -161,6 +165,20 @@ func RulesOf(g GroupName, s Set, p Priority) *PlacementRules {
 		return nil
 	}
 	return &PlacementRules{Group: g, Set: s, Priority: p}
+}
+
+// AskedRules are the rules as they were asked for, without what conductors have noted; nil for none.
+func (b *Boot) AskedRules() *PlacementRules {
+	if b.Rules == nil {
+		return nil
+	}
+	r := PlacementRules{
+		Group: b.Rules.Group, Set: b.Rules.Set, Priority: b.Rules.Priority, Preemptible: b.Rules.Preemptible,
+	}
+	if r == (PlacementRules{}) {
+		return nil
+	}
+	return &r
 }
 
 // GroupKey says which group is meant.

@@ -31,6 +31,7 @@ const (
 	DeadlineExceeded      ReasonCode = "DeadlineExceeded"      // the request waited too long
 	Cancelled             ReasonCode = "Cancelled"             // deleted before it ran
 	HostLost              ReasonCode = "HostLost"              // Host
+	Preempted             ReasonCode = "Preempted"             // Host, Attempt; Detail says for which queue and class
 	Malformed             ReasonCode = "Malformed"             // Detail says what could not be read
 	// API only: the id or key belongs to another request; Detail says in what it differs
 	RequestDiffers ReasonCode = "RequestDiffers"

@@ -107,6 +107,9 @@ func (r Request) checkSet() error {
 		if err := b.Boot.Check(); err != nil {
 			return fmt.Errorf("boot %d of the set: %w", i+1, err)
 		}
+		if err := b.Boot.Preemptible().CheckNoSet(); err != nil {
+			return fmt.Errorf("boot %d of the set: %w", i+1, err)
+		}
 		ids = append(ids, b.Instance)
 	}
 	slices.Sort(ids)

@@ -53,6 +53,7 @@ func buildTo(b *compute.Build) *pb.Build {
 		Group:          buildGroupTo(b.Group),
 		Hold:           span(b.Hold),
 		Parts:          partsTo(b.Parts),
+		Preemptible:    b.Preemptible,
 	}
 }
 
@@ -87,6 +88,8 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		Hold:      holdFrom(r, m.GetHold()),
 		Parts:     partsFrom(r, m.GetParts()),
 		Trace:     r.trace(),
+
+		Preemptible: m.GetPreemptible(),
 	}
 }
 

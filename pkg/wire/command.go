@@ -28,6 +28,8 @@ func EncodeCommand(c compute.Command) Record {
 		Queue:    text(c.Queue),
 		Group:    text(c.Group),
 		At:       stamp(c.At),
+
+		Preemptible: c.Preemptible,
 	}, c.Trace)
 	if c.Build != nil {
 		rec = rec.inLeastSchema(buildSays(c.Build))
@@ -59,6 +61,8 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Group:    compute.GroupName(m.GetGroup()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
+
+		Preemptible: m.GetPreemptible(),
 	}
 	if m.GetBuild() != nil {
 		build := buildFrom(r, m.GetBuild())
@@ -111,6 +115,7 @@ func lookTo(l *compute.Look) *pb.Look {
 	}
 	return &pb.Look{
 		Queue: text(l.Queue), Hold: span(l.Hold), Save: span(l.Save), Spend: l.Spend, Oldest: stamp(l.Oldest),
+		Preempt: l.Preempt,
 	}
 }
 
@@ -121,7 +126,7 @@ func lookFrom(r *reader, m *pb.Look) *compute.Look {
 	l := compute.Look{
 		Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold()),
 		Save: r.duration("look.save", m.GetSave()), Spend: m.GetSpend(),
-		Oldest: r.time("look.oldest", m.GetOldest()),
+		Oldest: r.time("look.oldest", m.GetOldest()), Preempt: m.GetPreempt(),
 	}
 	r.atMost("look.queue", len(l.Queue), maxQueueName)
 	r.check(l.Check())

@@ -53,6 +53,8 @@ func EncodeInstance(i compute.Instance) Record {
 
 		Spread:       text(i.Boot.Spread().Spread),
 		SpreadChosen: i.Boot.Spread().Chosen,
+		Notice:       noticeTo(i.Notice()),
+		MadeRoom:     i.MadeRoom(),
 	}, i.Trace).inLeastSchema(bootSays(&i.Boot))
 }
 
@@ -126,6 +128,8 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 	if m.GetSet() != nil {
 		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
+	i.Notify(noticeFrom(r, m.GetNotice()))
+	i.SetMadeRoom(m.GetMadeRoom())
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i

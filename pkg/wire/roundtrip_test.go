@@ -64,6 +64,7 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{
 			nil, {Group: "web"}, {Group: "web", Spread: "zone"}, {Group: "web", Spread: "zone", Chosen: true},
 			{Priority: compute.PriorityHigh}, {Group: "web", Spread: "zone", Priority: compute.PriorityLow},
+			{Priority: compute.PriorityLow, Preemptible: compute.Preemptible{Then: compute.ThenRequeue, Grace: time.Minute}},
 		}).AsAny(),
 		typeOf[compute.Priority]():  wordsOf(priorities),
 		typeOf[compute.QuotaPart](): wordsOf(quotaParts),
@@ -228,7 +229,7 @@ func requests() *rapid.Generator[compute.Request] {
 		q := all.Draw(t, "all")
 		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpBootSet)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
-			boot := boots().Draw(t, "boot")
+			boot := boots(false).Draw(t, "boot")
 			q.Boot = &boot
 		} else {
 			q.Boot = nil
@@ -236,7 +237,7 @@ func requests() *rapid.Generator[compute.Request] {
 		if q.Set = nil; q.Op == compute.OpBootSet {
 			for i := range rapid.IntRange(2, 4).Draw(t, "set") {
 				id := compute.InstanceID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
-				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots().Draw(t, "boot of a set")})
+				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots(true).Draw(t, "boot of a set")})
 			}
 			q.Instance = q.Set[0].Instance
 		}
@@ -257,10 +258,12 @@ func requests() *rapid.Generator[compute.Request] {
 	})
 }
 
-// boots pass Check.
-func boots() *rapid.Generator[compute.Boot] {
+// boots pass Check, in a set or by themselves.
+func boots(set bool) *rapid.Generator[compute.Boot] {
 	return rapid.Map(generate[compute.Boot](), func(boot compute.Boot) compute.Boot {
-		boot.Rules = compute.InGroup(boot.Group()) // the rest of it is of instances
+		if boot.Rules = boot.AskedRules(); boot.Preemptible().CheckNoSet() != nil && set {
+			boot.Rules = nil
+		}
 		boot.Attempts %= compute.MaxAttempts + 1
 		boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 		boot.Name = cut(boot.Name, compute.MaxNameLength)

@@ -280,7 +280,7 @@ func samples() []sample {
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
 	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
-	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples())
+	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples(), preemptSamples())
 }
 
 // prioritySamples are of what came with classes of priority.
@@ -319,6 +319,41 @@ func prioritySamples() []sample {
 		{"catalog-quota-classes", EncodeQuota(quota), CatalogEntry{Project: "web-shop", Quota: &quota}, of(DecodeCatalog)},
 		{"catalog-quota-weight", EncodeQuota(weighed), CatalogEntry{Project: "web-shop", Quota: &weighed}, of(DecodeCatalog)},
 		{"queue-tier", EncodeQueue(tier), tier, of(DecodeQueue)},
+	}
+}
+
+// preemptSamples are of what came with machines that may be taken away.
+func preemptSamples() []sample {
+	may := func(b *compute.Boot, then compute.Afterwards, grace time.Duration) {
+		b.Preempt(compute.Preemptible{Then: then, Grace: grace})
+	}
+	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
+	may(request.Boot, compute.ThenDelete, 0)
+	may(&inst.Boot, compute.ThenRequeue, time.Minute)
+	noticed, made := inst, sampleInstanceRecord()
+	noticed.Notify(&compute.Notice{
+		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
+	})
+	made.SetMadeRoom(2)
+	build.Preemptible = true
+	confirm, look, beacon := sampleCommand(compute.CommandConfirm), sampleCommand(compute.CommandLook), sampleBeacon()
+	confirm.Queue, confirm.Preemptible = "m1.small.priority-low", true
+	look.Look = &compute.Look{Queue: "m1.large", Save: time.Minute, Preempt: true}
+	beacon.Preempts, beacon.Preemptible = true, compute.Resources{compute.VCPU: 2}
+	beacon.Saving = &compute.Saving{Queue: "m1.large", Needs: sampleResources(), Preempt: true}
+	wants, claim := sampleReport(compute.ReportPreempt), sampleReport(compute.ReportClaim)
+	wants.Queue, claim.MadeRoom = "m1.large", 2
+	return []sample{
+		{"request-boot-preemptible", EncodeRequest(request), request, of(DecodeRequest)},
+		{"instance-preemptible", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"instance-notice-preemptible", EncodeInstance(noticed), noticed, of(DecodeInstance)},
+		{"instance-made-room", EncodeInstance(made), made, of(DecodeInstance)},
+		{"build-may-be-taken-away", EncodeBuild(build), build, of(DecodeBuild)},
+		{"command-confirm-may-be-taken-away", EncodeCommand(confirm), confirm, of(DecodeCommand)},
+		{"command-look-preempt", EncodeCommand(look), look, of(DecodeCommand)},
+		{"beacon-preempts", EncodeBeacon(beacon), beacon, of(DecodeBeacon)},
+		{"report-preempt", EncodeReport(wants), wants, of(DecodeReport)},
+		{"report-claim-made-room", EncodeReport(claim), claim, of(DecodeReport)},
 	}
 }
 

@@ -19,9 +19,11 @@ import (
 // (decision 0062), schemaSets for what is of a set (decision 0063), schemaSpread for
 // groups that spread their members, and for the instances of those (decision 0064), and
 // schemaWhole for what is of a set that is offered whole (decision 0066), schemaPriority
-// for requests of another class than the normal one, and their instances (decision 0067).
+// for requests of another class than the normal one, and their instances (decision 0067),
+// and schemaPreemptible for requests of machines that may be taken away, and their
+// instances (decision 0069).
 // So a cell without these is one that older versions read.
-const Schema = 5
+const Schema = 6
 
 // SchemaWhole is the least in which a set can be offered whole.
 const SchemaWhole = schemaWhole
@@ -34,6 +36,8 @@ const (
 	schemaWhole  compute.Schema = 5 // has sets that are offered whole
 
 	schemaPriority compute.Schema = 5 // has requests of low and high priority
+
+	schemaPreemptible compute.Schema = 6 // has machines that may be taken away
 )
 
 // says is what a record says that not every version reads.
@@ -44,11 +48,15 @@ type says struct {
 	spread bool // a group that spreads its members, or an instance of one
 	whole  bool // a set that is offered whole
 	ranked bool // a priority that is not normal
+
+	preemptible bool // a machine that may be taken away
 }
 
 // inLeastSchema is the record in the least schema that has all that it says.
 func (r Record) inLeastSchema(s says) Record {
 	switch {
+	case s.preemptible:
+		return r.InSchema(schemaPreemptible)
 	case s.whole:
 		return r.InSchema(schemaWhole)
 	case s.ranked:

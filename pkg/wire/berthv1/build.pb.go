@@ -75,7 +75,10 @@ type Build struct {
 	// none. All fields above are then of the whole: resources is the sum, instance and
 	// attempt are those of the first boot of the set. Parts have no parts. Absent: it is
 	// one machine. Only in schema 5.
-	Parts         []*Build `protobuf:"bytes,21,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*Build `protobuf:"bytes,21,rep,name=parts,proto3" json:"parts,omitempty"`
+	// preemptible says that the machine may be taken away for other work. A host of an older version, which overlooks it,
+	// keeps the machine.
+	Preemptible   bool `protobuf:"varint,23,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +260,13 @@ func (x *Build) GetParts() []*Build {
 	return nil
 }
 
+func (x *Build) GetPreemptible() bool {
+	if x != nil {
+		return x.Preemptible
+	}
+	return false
+}
+
 // BuildGroup is what a host must know of a group to leave a member to others
 // before it prepares anything.
 type BuildGroup struct {
@@ -335,7 +345,7 @@ var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf6\x06\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -359,7 +369,8 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"wait_until\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x12*\n" +
 	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x12-\n" +
 	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12%\n" +
-	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x1a<\n" +
+	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x12 \n" +
+	"\vpreemptible\x18\x17 \x01(\bR\vpreemptible\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
