@@ -169,7 +169,7 @@ func event(t *testing.T, w words) Event {
 		}
 		return done
 	case "acked":
-		for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
+		for op := compute.ReportClaim; op <= compute.ReportPreempt; op++ {
 			if w.is(op.String()) {
 				return Acked{op, w.attempt(), w.claim()}
 			}

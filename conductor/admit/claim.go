@@ -47,6 +47,7 @@ func (s *step) grant(e *entry, r compute.Report, of compute.Set) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
 		inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
+		inst.SetMadeRoom(r.MadeRoom)
 		if of != inst.Boot.Set() {
 			inst.Boot.InSet(of)
 		}

@@ -195,11 +195,13 @@ func claimedSince(inst *compute.Instance, fence compute.FenceEpoch) bool {
 //	active      next attempt; pinned, or no    error: HostLost
 //	            longer offered: HostLost
 //	deleting    deleted                        deleted
+//	noticed     next attempt, or deleted       next attempt, or deleted
 func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 	inst, forget := e.inst, op == compute.OpForget
 	switch {
 	case inst.State == compute.StateDeleting:
 		s.deleted(e, inst.Reason)
+	case s.loseNoticed(e, id):
 	case inst.State == compute.StateActive && (forget || pinned(inst)):
 		s.end(e, &compute.Reason{
 			Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead",

@@ -30,6 +30,8 @@ func (s *step) report(r compute.Report) {
 		s.claim(e, r)
 	case r.Op == compute.ReportPinned:
 		s.pinnedRefused(e, r)
+	case r.Op == compute.ReportPreempt:
+		s.preempt(e, r)
 	case e != nil && isHolder(e.inst, r):
 		s.fromHolder(e, r)
 	case e.keeps(r) && absent(r.Op):
@@ -50,6 +52,7 @@ func isHolder(inst *compute.Instance, r compute.Report) bool {
 //	           started     changed   failed           returned      gone
 //	starting   active      –         next attempt     next attempt  next attempt
 //	active     (confirms)  power     error            error         error
+//	  to be requeued                 next attempt     next attempt  next attempt
 //	deleting   –           –         deleted          deleted       deleted
 func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
@@ -69,6 +72,9 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 		case state == compute.StateStarting:
 			s.revoke(e, r)
 			s.failedAttempt(e, failure(r, s.at()))
+		case requeues(e.inst):
+			s.revoke(e, r)
+			s.requeuePreempted(e)
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
 			if e.inst.Command != nil {
@@ -131,6 +137,7 @@ func (s *step) machineThere(e *entry, r compute.Report) {
 		inst.Confirm, inst.Journal, inst.Power, inst.Stopped = next.Confirm, next.Journal, next.Power, next.Stopped
 		inst.Command, inst.Answer = next.Command, next.Answer
 	})
+	s.takeWhenDue(e, s.at())
 }
 
 // stopped is why a machine does not run.
@@ -224,6 +231,8 @@ func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
+	inst.Notify(nil)
+	inst.SetMadeRoom(0)
 	clearPower(inst)
 }
 

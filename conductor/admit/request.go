@@ -141,6 +141,7 @@ func (s *step) destroy(e *entry, why *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
 		inst.Command, inst.Confirm = nil, false
+		inst.Notify(nil)
 	})
 }
 
@@ -151,6 +152,7 @@ func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
 		inst.PublishAt = time.Time{}
+		inst.Notify(nil)
 		inst.Boot.DropUserData()
 		offerIn(inst, "")
 		clearPower(inst)
@@ -170,6 +172,10 @@ func (s *step) power(r compute.Request) {
 			r.Op, r.Instance, state))
 		return
 	}
+	if n := e.inst.Notice(); n != nil && (n.Going || r.Op != compute.OpStop) {
+		s.reject(fmt.Sprintf("%s of %s, which goes: %s", r.Op, r.Instance, n.Reason(e.inst.Attempt).Detail))
+		return
+	}
 	if op, was := e.inst.Commanded(r.Command); was {
 		if op != r.Op {
 			s.reject(fmt.Sprintf(
@@ -184,7 +190,7 @@ func (s *step) power(r compute.Request) {
 			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(),
 		}
 		if r.Command == "" {
-			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
+			inst.Command.Command = ownCommand(inst)
 		}
 	})
 }

@@ -24,11 +24,13 @@ import (
 // A line of a story is one command; what it led to is indented below it.
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [zone=a] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [priority=high] [fail] [at=+5s]
+//		[preemptible=delete|requeue [grace=30s]]
 //	boot-set ID ID... [as boot]   boots that start all or not at all; priority=low,high: of the first and the rest
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
 //		[attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
+//		of claim: [room=2] machines taken away for it;  preempt ID host=H queue=Q: its place is wanted
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
 //	fence|forget host=H [fence=7]
 //	sent ID offset=7|gone|failed  where its last publication landed
@@ -126,7 +128,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	switch words[0] {
 	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change", "boot-set":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
-	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
+	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello", "preempt":
 		return s.hear(Reported{Report: report(t, words[0], a)})
 	case "beacon":
 		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Voice: voice(a)})
@@ -246,6 +248,15 @@ func describe(inst *compute.Instance) string {
 	if inst.Confirm {
 		text += " to be confirmed"
 	}
+	if n := inst.Notice(); n != nil {
+		text += fmt.Sprintf(" noticed by %s for %s in %s until +%s", n.Host, n.Class, n.Queue, n.Until.Sub(n.At))
+		if n.Going {
+			text += ", going"
+		}
+	}
+	if n := inst.MadeRoom(); n > 0 {
+		text += fmt.Sprintf(" for which %d went", n)
+	}
 	if !inst.PublishAt.IsZero() {
 		text += " due in " + inst.PublishAt.Sub(inst.ChangedAt).String()
 	}
@@ -288,6 +299,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Group != "" {
 			text += fmt.Sprintf(" of queue %s and group %s", c.Queue, c.Group)
+		}
+		if c.Preemptible {
+			text += " preemptible"
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)

@@ -67,9 +67,17 @@ func (s *State) next(e *entry) time.Time {
 		return earliest(inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e))
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
-	case s.unanswered(e):
+	case !noticeDue(inst).IsZero():
+		return earliest(noticeDue(inst), s.repeatAt(e))
+	}
+	return s.repeatAt(e)
+}
+
+// repeatAt is when the host of an instance is told again what it has not answered; zero: there is nothing, or it is silent.
+func (s *State) repeatAt(e *entry) time.Time {
+	if s.unanswered(e) {
 		repeat := e.toldAt.Add(s.opts.RepeatEvery)
-		if again := s.hosts[inst.Host].askAgainAt[e]; again.After(e.toldAt) {
+		if again := s.hosts[e.inst.Host].askAgainAt[e]; again.After(e.toldAt) {
 			return earliest(repeat, again)
 		}
 		return repeat
@@ -93,7 +101,7 @@ func (s *State) unanswered(e *entry) bool {
 	if h := s.hosts[inst.Host]; h == nil || h.silent {
 		return false
 	}
-	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.confirmAsked
+	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.confirmAsked || going(inst)
 }
 
 // fire does the first thing that is due; one is enough, since each either
@@ -109,7 +117,9 @@ func (e *entry) fire(s *step, until time.Time) {
 		}
 		s.forget(e)
 	case inst.State != compute.StateQueued:
-		s.repeatUnanswered(e)
+		if !s.takeWhenDue(e, until) {
+			s.repeatUnanswered(e)
+		}
 	case due(inst.Deadline):
 		s.end(e, s.deadlineExceeded(e))
 	case due(s.noCapacity(e)):
@@ -135,7 +145,9 @@ func (e *entry) fire(s *step, until time.Time) {
 func (s *step) repeatUnanswered(e *entry) {
 	if s.unanswered(e) {
 		s.repeatCommands(e)
+		return
 	}
+	s.reschedule(e)
 }
 
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {

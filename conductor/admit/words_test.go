@@ -127,6 +127,13 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 		t.Fatal(err)
 	}
 	b.Rules = compute.RulesOf(compute.GroupName(a.key["group"]), compute.Set{}, p)
+	if then := a.key["preemptible"]; then != "" {
+		p := compute.Preemptible{Grace: span(t, a.or("grace", "30s"))}
+		if p.Then, err = compute.ParseAfterwards(then); err != nil {
+			t.Fatal(err)
+		}
+		b.Preempt(p)
+	}
 	if a.has("fail") {
 		b.OnNoCapacity = compute.FailAtOnce
 	}
@@ -148,6 +155,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		"claim": compute.ReportClaim, "started": compute.ReportStarted, "failed": compute.ReportFailed,
 		"returned": compute.ReportReturned, "gone": compute.ReportGone, "changed": compute.ReportChanged,
 		"refused": compute.ReportPinned, "hello": compute.ReportHello,
+		"preempt": compute.ReportPreempt,
 	}
 	r := compute.Report{
 		Op: ops[op], Host: compute.HostID(a.key["host"]), Journal: voice(a).Journal, Started: voice(a).Started,
@@ -158,6 +166,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		return r
 	}
 	r.Project, r.Instance = compute.Project(a.or("project", "p")), long(a.bare[0])
+	r.Queue, r.MadeRoom = compute.QueueName(a.key["queue"]), uint32(number(t, a.or("room", "0")))
 	r.Fence = compute.FenceEpoch(number(t, a.or("fence", "0")))
 	for c := compute.FailureUnknown; c <= compute.FailureUnknownHere; c++ {
 		if a.key["class"] == c.String() {

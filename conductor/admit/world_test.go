@@ -116,7 +116,9 @@ func newWorld(t *rapid.T) *world {
 func (w *world) happen() {
 	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
 	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
-	switch rapid.IntRange(0, 17).Draw(w.t, "what") {
+	switch rapid.IntRange(0, 18).Draw(w.t, "what") {
+	case 18:
+		w.preempt(a)
 	case 17:
 		w.bootSet()
 	case 0, 1:
@@ -175,6 +177,12 @@ func (w *world) boot(id compute.InstanceID) {
 		rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"),
 		compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"),
 	)
+	if b.Priority() == compute.PriorityLow {
+		b.Preempt(compute.Preemptible{
+			Then:  rapid.SampledFrom([]compute.Afterwards{compute.ThenDelete, compute.ThenRequeue}).Draw(w.t, "then"),
+			Grace: rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(w.t, "grace"),
+		})
+	}
 	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
 		*b = b.Having("zone", value)
 	}
@@ -182,6 +190,16 @@ func (w *world) boot(id compute.InstanceID) {
 		b.Host = w.agents[0].id
 	}
 	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
+}
+
+// preempt has an agent ask for the place of what it runs, preemptible or not.
+func (w *world) preempt(a *agent) {
+	for _, m := range a.machines {
+		if m.state == "running" {
+			a.say(m, compute.ReportPreempt)
+			a.out[len(a.out)-1].Queue = rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small.priority-low"}).Draw(w.t, "for")
+		}
+	}
 }
 
 // bootSet asks for two or three at once, of ids that nobody has asked for: what becomes of others is told by stories.
@@ -582,7 +600,7 @@ func (w *world) quiet() bool {
 		if inst == nil {
 			w.t.Fatalf("%s is forgotten", id)
 		}
-		open := inst.Command != nil || inst.Confirm
+		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil
 		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) {
 			return false
 		}
