@@ -63,6 +63,7 @@ type loop struct {
 	beacon  beacons
 	drain   drain
 	lacking lacking
+	made    madeRoom
 }
 
 // pending is an action that waits for the journal.
@@ -258,6 +259,7 @@ func (l *loop) forget(id compute.InstanceID) {
 // savingEnded has others told at once, and the host look at once, that what was kept for one queue is free again.
 func (l *loop) savingEnded(why string) {
 	l.o.Metrics.savingEnded(why)
+	l.made.asked = 0
 	l.beacon.freed = true
 	l.fetches.Freed(time.Now())
 }

@@ -58,6 +58,7 @@ func remember(t task.Task) journal.Entry {
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace,
 		Group: t.Group, Hold: t.Hold, Stage: stages().toJournal(t.Stage), Version: t.Version, Reboots: t.Reboots,
+		Preemptible: t.Preemptible, Wanted: t.Wanted,
 	}
 	if t.Broken != nil {
 		e.Broken = &journal.Failure{Class: t.Broken.Class, Message: t.Broken.Message}
@@ -77,6 +78,7 @@ func recall(e journal.Entry) task.Task {
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
 		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes},
 		Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage), Version: e.Version, Reboots: e.Reboots,
+		Preemptible: e.Preemptible, Wanted: e.Wanted,
 	}
 	if e.Broken != nil {
 		t.Broken = &task.Failure{Class: e.Broken.Class, Message: e.Broken.Message}

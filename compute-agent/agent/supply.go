@@ -67,7 +67,10 @@ func (l *loop) ring(look compute.Look) {
 	if !l.stream.live {
 		return
 	}
-	l.fetches.Ring(look, time.Now())
+	now := time.Now()
+	if l.fetches.Ring(look, now); look.Preempt {
+		l.makeRoom(look.Queue, now)
+	}
 }
 
 // within calls what takes so long at most.

@@ -26,6 +26,9 @@ type Entry struct {
 	Group     compute.GroupName    `json:"group,omitempty"` // it is a member of
 	Hold      time.Duration        `json:"hold,omitempty"`  // how long its claim may have to wait for an answer
 	Stage     Stage                `json:"stage"`
+	// its place may be asked for, and it was
+	Preemptible bool `json:"preemptible,omitempty"`
+	Wanted      bool `json:"wanted,omitempty"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`
 	End     *End                `json:"end,omitempty"`     // StageEnding

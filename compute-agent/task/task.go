@@ -32,6 +32,8 @@ type Task struct {
 	End     *End                // Ending only
 	Version compute.Version     // of the highest power command that was begun
 	Reboots []compute.CommandID // begun, and so never again; the newest last
+	// Preemptible says that its place may be asked for, and Wanted that it was: it goes.
+	Preemptible, Wanted bool
 
 	Power     compute.PowerState // Running: as last seen
 	Stopped   Stopped            // Running, and stopped: why, as last seen
@@ -47,6 +49,7 @@ type Task struct {
 	Told      bool                  // Ending: Kafka has what is to be said about it, or there is nothing
 	Tries     int                   // Ending: how often Destroy failed
 	RetryAt   time.Time             // Ending: when Destroy is tried again
+	MadeRoom  uint32                // so many machines were taken away for it here, which the claim says
 }
 
 // Stage is how far a task is; it only moves forward.
@@ -165,6 +168,7 @@ func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence comp
 	t := Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
 		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned, Hold: b.Hold,
+		Preemptible: b.Preemptible,
 	}
 	if b.Group != nil {
 		t.Group = b.Group.Name
