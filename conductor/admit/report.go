@@ -231,7 +231,7 @@ func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
-	inst.Notify(nil)
+	inst.EndNotice(inst.ChangedAt)
 	inst.SetMadeRoom(0)
 	clearPower(inst)
 }

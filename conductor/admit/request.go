@@ -141,7 +141,7 @@ func (s *step) destroy(e *entry, why *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
 		inst.Command, inst.Confirm = nil, false
-		inst.Notify(nil)
+		inst.EndNotice(s.at())
 	})
 }
 
@@ -152,7 +152,7 @@ func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
 		inst.PublishAt = time.Time{}
-		inst.Notify(nil)
+		inst.EndNotice(s.at())
 		inst.Boot.DropUserData()
 		offerIn(inst, "")
 		clearPower(inst)

@@ -184,7 +184,7 @@ func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Fail
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
-		inst.Notify(nil)
+		inst.EndNotice(s.at())
 		inst.Boot.DropUserData()
 		offerIn(inst, "")
 		clearPower(inst)

@@ -27,12 +27,12 @@ const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
-	flavor, name, image, userData, onNoCapacity, host, id, key, group, priority string
-	with, labels, avoid, sshKeys                                                []string
-	count                                                                       int
-	attempts                                                                    uint32
-	deadline, timeout                                                           time.Duration
-	wait, dry, atomic                                                           bool
+	flavor, name, image, userData, onNoCapacity, host, id, key, group, priority, preemptible string
+	with, labels, avoid, sshKeys                                                             []string
+	count                                                                                    int
+	attempts                                                                                 uint32
+	deadline, timeout, grace                                                                 time.Duration
+	wait, dry, atomic                                                                        bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -70,6 +70,10 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
 	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: which is served first where there is not room for all")
+	flags.StringVar(&f.preemptible, "preemptible", "",
+		"delete or requeue: it may be taken away for work of normal or high priority, and then is deleted, or waits in its queue again; "+
+			"its priority is low")
+	flags.DurationVar(&f.grace, "grace", compute.DefaultGrace, "with --preemptible: how long its guest has to stop, up to 10m")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -127,6 +131,9 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, err
 	}
 	b.Rules = compute.RulesOf(compute.GroupName(f.group), compute.Set{}, priority)
+	if err := f.preempt(cmd, &b); err != nil {
+		return b, err
+	}
 	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
 	for _, h := range f.avoid {
 		b.Avoid = append(b.Avoid, compute.HostID(h))
@@ -156,6 +163,30 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, err
 	}
 	return b, b.Check()
+}
+
+// preempt says whether the machine may be taken away.
+func (f bootFlags) preempt(cmd *cobra.Command, b *compute.Boot) error {
+	given := cmd.Flags().Changed
+	switch {
+	case f.preemptible == "" && given("grace"):
+		return compute.Invalid("grace", f.grace.String(), "give it with --preemptible")
+	case f.preemptible == "" && !given("preemptible"):
+		return nil
+	}
+	p := compute.Preemptible{Grace: f.grace}
+	var err error
+	if p.Then, err = compute.ParseAfterwards(f.preemptible); err != nil {
+		return err
+	}
+	if f.atomic {
+		return p.CheckNoSet()
+	}
+	if _, err := compute.ClassOf(p, b.Priority(), given("priority")); err != nil {
+		return err
+	}
+	b.Preempt(p)
+	return nil
 }
 
 // readKeys reads files as authorized_keys is read: empty lines and comments count

@@ -144,7 +144,7 @@ type PlacementRules struct {
 	Priority Priority // its class
 
 	Preemptible Preemptible // whether its machine may be taken away
-	Notice      *Notice     // of an active instance: its machine is to be taken away; nil: it is not
+	Notice      *Notice     // of an instance: that its machine is to be taken away, or was last; nil: none was ever given
 	MadeRoom    uint32      // of an instance: so many machines were taken away for it by the host that has it, or had it
 }
 

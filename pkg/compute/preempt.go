@@ -107,7 +107,8 @@ type Notice struct {
 	Host  HostID    // that asked for it
 	Queue QueueName // of the work that is to have its place
 	Class Priority  // of that work; not low
-	Going bool      // the time is over, or the guest has stopped: its host is told to destroy it, and it waits in its queue afterwards
+	Going bool      // ThenRequeue: the time is over, or the guest has stopped, and its host is told to destroy it
+	Over  time.Time // when it was over, for this reason or another; zero: it is not
 }
 
 // Reason is why the instance does not run there any more.
@@ -120,16 +121,33 @@ func (n *Notice) Reason(a Attempt) *Reason {
 
 // Notice is that of an active instance whose place is taken; nil: it keeps it.
 func (i *Instance) Notice() *Notice {
+	if n := i.LastNotice(); n != nil && n.Over.IsZero() {
+		return n
+	}
+	return nil
+}
+
+// LastNotice is the last one, be it over or not; nil: there was none.
+func (i *Instance) LastNotice() *Notice {
 	if i.Boot.Rules == nil {
 		return nil
 	}
 	return i.Boot.Rules.Notice
 }
 
-// Notify writes a notice into the record; nil takes it out.
+// Notify writes a notice into the record.
 func (i *Instance) Notify(n *Notice) {
-	if n != i.Notice() {
+	if n != i.LastNotice() {
 		i.Boot.change(func(r *PlacementRules) { r.Notice = n })
+	}
+}
+
+// EndNotice says when it was over. The record keeps it, to tell of it.
+func (i *Instance) EndNotice(at time.Time) {
+	if n := i.Notice(); n != nil {
+		over := *n
+		over.Over = at
+		i.Notify(&over)
 	}
 }
 

@@ -36,6 +36,8 @@ type Event struct {
 	Reason               *compute.Reason       // why it ended, an attempt did, or it does not run: where that is news
 	Command              *compute.PowerCommand // where it is news
 	Answer               *compute.PowerAnswer  // where it is news
+	Notice               *compute.Notice       // that its place is taken, or was, where it is news
+	Then                 compute.Afterwards    // with Notice: what becomes of it
 	Renamed              bool                  // its name has changed
 	NameBefore           string                // where it has
 	Relabelled           bool                  // its labels have changed
@@ -127,6 +129,9 @@ func (e *Event) note(before, after *compute.Instance) {
 	}
 	if after.Answer != nil && !same(was.Answer, after.Answer) {
 		e.Answer = after.Answer
+	}
+	if n := after.LastNotice(); n != nil && !same(was.LastNotice(), n) {
+		e.Notice, e.Then = n, after.Boot.Preemptible().Then
 	}
 	if e.Reason != nil || e.Answer != nil && e.Answer.Failed != "" {
 		e.nameHosts(after)

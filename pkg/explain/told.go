@@ -116,6 +116,9 @@ func (f Facts) queued() Told {
 	default:
 		out = f.waiting()
 	}
+	if r := i.Reason; r != nil && r.Code == compute.Preempted {
+		out.Summary += "; it ran before" + f.because(r)
+	}
 	f.class(&out)
 	if i.Waits() {
 		out.Summary += "; " + i.Boot.Set().Says() + f.wholeNeeds()
@@ -284,6 +287,9 @@ func (f Facts) active() Told {
 	if f.Silent {
 		return f.onSilent("it ran there")
 	}
+	if i.Notice() != nil {
+		return f.noticed()
+	}
 	if i.Stopped != nil {
 		return Told{
 			Summary: fmt.Sprintf("it is %s on host %s%s", i.Power, f.host(i.Host), f.because(i.Stopped)),
@@ -291,6 +297,23 @@ func (f Facts) active() Told {
 		}
 	}
 	return Told{Summary: fmt.Sprintf("it runs on host %s since %s", f.host(i.Host), span(f.Now.Sub(i.ActiveAt)))}
+}
+
+// noticed is a machine whose place is taken for other work.
+func (f Facts) noticed() Told {
+	i, n := f.Instance, f.Instance.Notice()
+	out := Told{Summary: fmt.Sprintf("its place on host %s is taken for work of priority %s in queue %s: it is preemptible",
+		f.host(n.Host), n.Class, n.Queue)}
+	if !n.Going {
+		out.Next = []Event{{At: n.Until, What: "its host destroys it, or before if its guest has stopped"}}
+	}
+	if i.Boot.Preemptible().Then == compute.ThenRequeue {
+		out.Next = append(out.Next, Event{What: "once its host has it no more it waits in its queue again, and is built anew"})
+	} else {
+		out.Next = append(out.Next, Event{What: "it becomes deleted"})
+		out.Asker = []string{"save what it must not lose: its disk goes with it"}
+	}
+	return out
 }
 
 func (f Facts) deleting() Told {
@@ -329,6 +352,8 @@ func (f Facts) failed() Told {
 		out.Asker = []string{"berth why says whether it would be placed now, and what it takes"}
 	case compute.Malformed:
 		out.Asker = []string{"give what the reason asks for, and boot it under another id"}
+	case compute.Preempted:
+		out.Asker = []string{"boot it anew with what there is to choose from: its queue was removed while it waited"}
 	case compute.HostLost:
 		out.Asker = []string{"boot another one: the machine and its disk are gone with the host"}
 	}

@@ -53,7 +53,7 @@ func EncodeInstance(i compute.Instance) Record {
 
 		Spread:       text(i.Boot.Spread().Spread),
 		SpreadChosen: i.Boot.Spread().Chosen,
-		Notice:       noticeTo(i.Notice()),
+		Notice:       noticeTo(i.LastNotice()),
 		MadeRoom:     i.MadeRoom(),
 	}, i.Trace).inLeastSchema(bootSays(&i.Boot))
 }

@@ -333,6 +333,7 @@ func preemptSamples() []sample {
 	noticed, made := inst, sampleInstanceRecord()
 	noticed.Notify(&compute.Notice{
 		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
+		Over: at(32),
 	})
 	made.SetMadeRoom(2)
 	build.Preemptible = true

@@ -105,6 +105,7 @@ func reasons() []rest.Meaning {
 		{compute.DeadlineExceeded, "no host took it before its deadline"},
 		{compute.Cancelled, "it was deleted before it ran"},
 		{compute.HostLost, "its host is gone for good, or has lost the machine"},
+		{compute.Preempted, "its place was taken for work of a higher class: it is preemptible"},
 		{compute.Malformed, "the request could not be read"},
 		{compute.RequestDiffers, "the id or key was given with another request before"},
 		{compute.AttemptOver, "another host was granted the attempt, or it is an older one; hosts alone see this"},

@@ -293,7 +293,7 @@ type Instance struct {
 	// spread_chosen says that the conductor chose the value in boot.with for that
 	// capability; the request chose none.
 	SpreadChosen bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
-	// notice says that its machine is to be taken away: active. Absent: it keeps its place.
+	// notice says that its machine is to be taken away: active; once it is over, that it was. Absent: it never was.
 	Notice *Notice `protobuf:"bytes,36,opt,name=notice,proto3" json:"notice,omitempty"`
 	// made_room is how many machines its host had taken away for it.
 	MadeRoom      uint32 `protobuf:"varint,37,opt,name=made_room,json=madeRoom,proto3" json:"made_room,omitempty"`
@@ -597,7 +597,9 @@ type Notice struct {
 	// priority is the class of that work; not low.
 	Priority Priority `protobuf:"varint,5,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
 	// going says that its host is told to destroy it, and that it waits in its queue afterwards.
-	Going         bool `protobuf:"varint,6,opt,name=going,proto3" json:"going,omitempty"`
+	Going bool `protobuf:"varint,6,opt,name=going,proto3" json:"going,omitempty"`
+	// over is when it was over: the machine was gone, or was deleted or lost meanwhile. Absent: it is not.
+	Over          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +674,13 @@ func (x *Notice) GetGoing() bool {
 		return x.Going
 	}
 	return false
+}
+
+func (x *Notice) GetOver() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Over
+	}
+	return nil
 }
 
 // InstanceSet is the set of instances that start all or not at all.
@@ -952,14 +961,15 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\tmade_room\x18% \x01(\rR\bmadeRoom\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xd6\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x86\x02\n" +
 	"\x06Notice\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12.\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12\x14\n" +
-	"\x05going\x18\x06 \x01(\bR\x05going\"a\n" +
+	"\x05going\x18\x06 \x01(\bR\x05going\x12.\n" +
+	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\"a\n" +
 	"\vInstanceSet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
@@ -1049,15 +1059,16 @@ var file_berth_v1_instance_proto_depIdxs = []int32{
 	12, // 19: berth.v1.Notice.at:type_name -> google.protobuf.Timestamp
 	12, // 20: berth.v1.Notice.until:type_name -> google.protobuf.Timestamp
 	13, // 21: berth.v1.Notice.priority:type_name -> berth.v1.Priority
-	2,  // 22: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
-	12, // 23: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	2,  // 24: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
-	12, // 25: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	12, // 22: berth.v1.Notice.over:type_name -> google.protobuf.Timestamp
+	2,  // 23: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
+	12, // 24: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
+	2,  // 25: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	12, // 26: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }

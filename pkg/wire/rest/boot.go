@@ -31,6 +31,13 @@ type Boot struct {
 	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
 	Priority     string             `json:"priority,omitempty" enum:"low,normal,high" doc:"Its class; left out: normal. Where there is not room for all that waits, hosts serve higher ones first, but for what has waited for long." example:"high"`
+	Preemptible  *Preemptible       `json:"preemptible,omitempty" doc:"Its machine may be taken away so that work of the classes above finds room; left out: it may not. Its priority is low then, and is given as that or not at all. Not in a set."`
+}
+
+// Preemptible says what becomes of a machine that is taken away.
+type Preemptible struct {
+	Then  string    `json:"then" enum:"delete,requeue" doc:"What becomes of it: it is deleted, or waits in its queue again and is built anew."`
+	Grace *Duration `json:"grace,omitempty" doc:"How long its guest has to stop, from the notice on, up to 10m; left out: 30s." example:"1m0s"`
 }
 
 // BootSet asks for several machines of one project, all or none.
@@ -87,7 +94,7 @@ func (b Boot) Compute() (compute.Boot, error) {
 	if err != nil {
 		return compute.Boot{}, err
 	}
-	return compute.Boot{
+	out := compute.Boot{
 		Name:         b.Name,
 		Flavor:       b.Flavor,
 		With:         b.With,
@@ -101,7 +108,19 @@ func (b Boot) Compute() (compute.Boot, error) {
 		Host:         b.Host,
 		Avoid:        b.Avoid,
 		Rules:        compute.RulesOf(b.Group, compute.Set{}, priority),
-	}, nil
+	}
+	if b.Preemptible == nil {
+		return out, nil
+	}
+	p, err := b.Preemptible.Compute()
+	if err != nil {
+		return compute.Boot{}, err
+	}
+	if _, err := compute.ClassOf(p, priority, b.Priority != ""); err != nil {
+		return compute.Boot{}, err
+	}
+	out.Preempt(p)
+	return out, nil
 }
 
 // FromBoot is the body that asks for b.
@@ -123,6 +142,7 @@ func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
 		Avoid:        b.Avoid,
 		Group:        b.Group(),
 		Priority:     fromPriority(b.Priority()),
+		Preemptible:  fromPreemptible(b.Preemptible()),
 	}
 }
 

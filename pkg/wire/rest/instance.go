@@ -44,6 +44,10 @@ type Instance struct {
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group that it is a member of."`
 	Priority     string             `json:"priority,omitempty" enum:"low,high" doc:"Its class; absent: normal."`
 
+	Preemptible *Preemptible `json:"preemptible,omitempty" doc:"Its machine may be taken away for work of the classes above; absent: it may not."`
+	Notice      *Notice      `json:"notice,omitempty" doc:"Its place is taken for other work; with over, it was, the last time. Absent: it never was."`
+	MadeRoom    uint32       `json:"made_room,omitempty" doc:"How many preemptible machines its host had taken away for it."`
+
 	Set *InstanceSet `json:"set,omitempty" doc:"The set that it was booted in, of which all start or none."`
 
 	Host     compute.HostID  `json:"host,omitempty" doc:"Who has it."`
@@ -145,6 +149,7 @@ func FromInstance(i *compute.Instance) Instance {
 	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
 	out.Power, out.Stopped = FromPower(i.Power), FromReason(i.Stopped)
 	out.Command, out.Answer = FromCommand(i.Command), FromAnswer(i.Answer)
+	out.Notice, out.MadeRoom = FromNotice(i.LastNotice(), i.Boot.Preemptible().Then), i.MadeRoom()
 	for _, f := range i.Failures {
 		out.Failures = append(out.Failures, Failure{
 			Host: f.Host, Attempt: f.Attempt, Class: f.Class.String(), Message: f.Message, At: f.At.UTC(),
@@ -205,7 +210,7 @@ func (b Boot) instance() Instance {
 	return Instance{
 		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata, SSHKeys: b.SSHKeys,
 		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
-		Group: b.Group, Priority: b.Priority,
+		Group: b.Group, Priority: b.Priority, Preemptible: b.Preemptible,
 	}
 }
 

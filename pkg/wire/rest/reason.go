@@ -191,6 +191,8 @@ func endSentence(r *compute.Reason) string {
 		return "deleted before it ran"
 	case compute.HostLost:
 		return fmt.Sprintf("host %s was lost", r.Host)
+	case compute.Preempted:
+		return fmt.Sprintf("its place on host %s was taken for other work", r.Host)
 	case compute.Malformed:
 		return "the request could not be read"
 	case compute.RequestDiffers:
