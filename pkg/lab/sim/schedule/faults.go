@@ -98,6 +98,8 @@ func (s Schedule) Has(sort string) bool {
 		})
 	case "ranked":
 		return s.Ranked()
+	case "preempts":
+		return s.Preempts()
 	case "spread":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}
