@@ -278,7 +278,8 @@ func checkForged(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s obeys a stranger's %s", i.Boot.Name, c.Op)...)
 		}
 		ofSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && r.partNamed(i.Boot.Name)
-		if i.Delete && len(r.Forged) > 0 && !ofSet && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		taken := i.Reason != nil && i.Reason.Code == compute.Preempted // checkPreempted
+		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
 			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
 		}) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)
