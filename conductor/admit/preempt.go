@@ -37,7 +37,7 @@ func (s *step) preempt(e *entry, r compute.Report) {
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
-		inst.Notify(&compute.Notice{
+		inst.GiveNotice(&compute.Notice{
 			At: s.at(), Until: s.at().Add(inst.Boot.Preemptible().Grace), Host: r.Host, Queue: r.Queue, Class: q.Priority,
 		})
 		if inst.Power != compute.PowerStopped || inst.Command != nil {
@@ -74,7 +74,7 @@ func (s *step) takeWhenDue(e *entry, now time.Time) bool {
 	n := *e.inst.Notice()
 	n.Going = true
 	s.change(e, func(inst *compute.Instance) {
-		inst.Notify(&n)
+		inst.GiveNotice(&n)
 		inst.Command, inst.Confirm = nil, false
 	})
 	return true

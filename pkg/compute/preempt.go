@@ -135,8 +135,8 @@ func (i *Instance) LastNotice() *Notice {
 	return i.Boot.Rules.Notice
 }
 
-// Notify writes a notice into the record.
-func (i *Instance) Notify(n *Notice) {
+// GiveNotice writes a notice into the record.
+func (i *Instance) GiveNotice(n *Notice) {
 	if n != i.LastNotice() {
 		i.Boot.change(func(r *PlacementRules) { r.Notice = n })
 	}
@@ -147,7 +147,7 @@ func (i *Instance) EndNotice(at time.Time) {
 	if n := i.Notice(); n != nil {
 		over := *n
 		over.Over = at
-		i.Notify(&over)
+		i.GiveNotice(&over)
 	}
 }
 

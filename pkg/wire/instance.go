@@ -128,7 +128,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 	if m.GetSet() != nil {
 		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
-	i.Notify(noticeFrom(r, m.GetNotice()))
+	i.GiveNotice(noticeFrom(r, m.GetNotice()))
 	i.SetMadeRoom(m.GetMadeRoom())
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))

@@ -331,7 +331,7 @@ func preemptSamples() []sample {
 	may(request.Boot, compute.ThenDelete, 0)
 	may(&inst.Boot, compute.ThenRequeue, time.Minute)
 	noticed, made := inst, sampleInstanceRecord()
-	noticed.Notify(&compute.Notice{
+	noticed.GiveNotice(&compute.Notice{
 		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
 		Over: at(32),
 	})
