@@ -116,8 +116,8 @@ func newWorld(t *rapid.T) *world {
 func (w *world) happen() {
 	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
 	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
-	switch rapid.IntRange(0, 18).Draw(w.t, "what") {
-	case 18:
+	switch rapid.IntRange(0, 19).Draw(w.t, "what") {
+	case 18, 19:
 		w.preempt(a)
 	case 17:
 		w.bootSet()
@@ -192,12 +192,18 @@ func (w *world) boot(id compute.InstanceID) {
 	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
 }
 
-// preempt has an agent ask for the place of what it runs, preemptible or not.
+// preempt has an agent take something and hear and say all that there is, so that something runs more often, and ask for the
+// place of what it runs, preemptible or not.
 func (w *world) preempt(a *agent) {
+	w.take(a)
+	for range 6 {
+		w.deliverReport(a)
+		w.deliverCommand(a)
+	}
 	for _, m := range a.machines {
 		if m.state == "running" {
 			a.say(m, compute.ReportPreempt)
-			a.out[len(a.out)-1].Queue = rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small.priority-low"}).Draw(w.t, "for")
+			a.out[len(a.out)-1].Queue = rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small", "m1.small.priority-low"}).Draw(w.t, "for")
 		}
 	}
 }
