@@ -47,7 +47,8 @@ func TestPreemptChooses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept := Held{Resources: compute.Resources{compute.VCPU: c.kept, compute.MemoryMB: c.kept * 1024}}
-			got := ofCPUs(c.host).Preempt([]Held{kept}, c.movable, compute.Resources{compute.VCPU: c.needs, compute.MemoryMB: c.needs * 1024})
+			needs := compute.Resources{compute.VCPU: c.needs, compute.MemoryMB: c.needs * 1024}
+			got := ofCPUs(c.host).Preempt([]Held{kept}, c.movable, needs)
 			slices.Sort(got)
 			slices.Sort(c.want)
 			if !slices.Equal(got, c.want) {
@@ -61,7 +62,9 @@ func TestPreemptChooses(t *testing.T) {
 // would do with fewer, and where nothing goes nothing has to or nothing would do.
 func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 4096}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 4096}}
+		nodes := []compute.NUMANode{
+			{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 4096}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 4096},
+		}
 		devices := []compute.PCIDevice{
 			{Address: "0000:01:00.0", Vendor: 0x10de, Device: 0x2230, Driver: "vfio-pci", Node: 0},
 			{Address: "0000:02:00.0", Vendor: 0x10de, Device: 0x2230, Driver: "vfio-pci", Node: 1},
@@ -73,7 +76,8 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 		var may []Movable
 		for i := range rapid.IntRange(0, 8).Draw(rt, "machines") {
 			needs := compute.Resources{
-				compute.VCPU: rapid.Int64Range(1, 4).Draw(rt, "cpus"), compute.MemoryMB: 1024, "GPU": rapid.Int64Range(0, 1).Draw(rt, "gpus"),
+				compute.VCPU: rapid.Int64Range(1, 4).Draw(rt, "cpus"), compute.MemoryMB: 1024,
+				"GPU": rapid.Int64Range(0, 1).Draw(rt, "gpus"),
 			}
 			place, left, ok := room.Allocate(needs, compute.Place{})
 			if !ok {
@@ -85,10 +89,12 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 				kept = append(kept, held)
 				continue
 			}
-			may = append(may, Movable{held, compute.InstanceID(fmt.Sprint(i)), time.Unix(rapid.Int64Range(0, 3).Draw(rt, "since"), 0)})
+			since := time.Unix(rapid.Int64Range(0, 3).Draw(rt, "since"), 0)
+			may = append(may, Movable{held, compute.InstanceID(fmt.Sprint(i)), since})
 		}
 		needs := compute.Resources{
-			compute.VCPU: rapid.Int64Range(1, 8).Draw(rt, "needs"), compute.MemoryMB: 1024, "GPU": rapid.Int64Range(0, 2).Draw(rt, "needs gpus"),
+			compute.VCPU: rapid.Int64Range(1, 8).Draw(rt, "needs"), compute.MemoryMB: 1024,
+			"GPU": rapid.Int64Range(0, 2).Draw(rt, "needs gpus"),
 		}
 		fits := func(gone map[compute.InstanceID]bool) bool {
 			held := slices.Clone(kept)

@@ -128,9 +128,10 @@ func (c *checked) verifyVersion(inst *compute.Instance) {
 		(before.Host != inst.Host || before.Claim != inst.Claim); moved {
 		c.t.Fatalf("moved from %s to %s without being queued between", before.Host, inst.Host)
 	}
-	if n := inst.Notice(); n != nil && (inst.State != compute.StateActive || inst.Boot.Preemptible().Then == compute.KeepsItsPlace ||
-		n.Class == compute.PriorityLow) {
-		c.t.Fatalf("%s, which is %s and %s, has notice %+v", inst.ID, inst.State, inst.Boot.Preemptible().Then, *n)
+	then := inst.Boot.Preemptible().Then
+	if n := inst.Notice(); n != nil &&
+		(inst.State != compute.StateActive || then == compute.KeepsItsPlace || n.Class == compute.PriorityLow) {
+		c.t.Fatalf("%s, which is %s and %s, has notice %+v", inst.ID, inst.State, then, *n)
 	}
 	hasHost := inst.Host != "" && inst.Claim != ""
 	if inst.State.OnHost() != hasHost && (inst.State.OnHost() || inst.State == compute.StateQueued) {

@@ -200,10 +200,11 @@ func (w *world) preempt(a *agent) {
 		w.deliverReport(a)
 		w.deliverCommand(a)
 	}
+	queues := rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small", "m1.small.priority-low"})
 	for _, m := range a.machines {
 		if m.state == "running" {
 			a.say(m, compute.ReportPreempt)
-			a.out[len(a.out)-1].Queue = rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small", "m1.small.priority-low"}).Draw(w.t, "for")
+			a.out[len(a.out)-1].Queue = queues.Draw(w.t, "for")
 		}
 	}
 }

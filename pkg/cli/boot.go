@@ -71,8 +71,8 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
 	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: which is served first where there is not room for all")
 	flags.StringVar(&f.preemptible, "preemptible", "",
-		"delete or requeue: it may be taken away for work of normal or high priority, and then is deleted, or waits in its queue again; "+
-			"its priority is low")
+		"delete or requeue: it may be taken away for work of normal or high priority, and then is deleted, "+
+			"or waits in its queue again; its priority is low")
 	flags.DurationVar(&f.grace, "grace", compute.DefaultGrace, "with --preemptible: how long its guest has to stop, up to 10m")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")

@@ -24,12 +24,14 @@ func TestWhatMayBeTakenAway(t *testing.T) {
 		{Preemptible{}, PriorityHigh, true, PriorityHigh, ""}, {Preemptible{}, PriorityNormal, false, PriorityNormal, ""},
 	} {
 		got, err := ClassOf(c.p, c.class, c.said)
-		if (err != nil) != (c.field != "") || err == nil && got != c.want || err != nil && !strings.Contains(err.Error(), c.field) {
+		if (err != nil) != (c.field != "") || err == nil && got != c.want ||
+			err != nil && !strings.Contains(err.Error(), c.field) {
 			t.Errorf("%+v of %s, said %t: %s, %v", c.p, c.class, c.said, got, err)
 		}
 	}
 	for name, p := range map[string]Preemptible{
-		"then": {Then: 9}, "grace": {Then: ThenDelete, Grace: MaxGrace + 1}, "no then": {Grace: time.Second}, "before": {Then: ThenDelete, Grace: -1},
+		"then": {Then: 9}, "grace": {Then: ThenDelete, Grace: MaxGrace + 1},
+		"no then": {Grace: time.Second}, "before": {Then: ThenDelete, Grace: -1},
 	} {
 		b := Boot{Flavor: "f"}
 		b.Preempt(p)

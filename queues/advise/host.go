@@ -151,7 +151,8 @@ func largestMachine(there int64, largest compute.Resources, c compute.ResourceCl
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
 	return old.State == b.State && old.Rings == b.Rings && old.Saves == b.Saves && old.Preempts == b.Preempts &&
-		old.Preemptible.Equal(b.Preemptible) && sameSaving(old.Saving, b.Saving) && old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
+		old.Preemptible.Equal(b.Preemptible) && sameSaving(old.Saving, b.Saving) &&
+		old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
 		maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)

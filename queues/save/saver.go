@@ -244,7 +244,8 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 		if looked == mostLooked {
 			break
 		}
-		if full && (q.class == compute.PriorityLow || now.Before(q.moved)) || !q.wants(s.rules, now) || s.world.Fits(q.name, q.late[0]) {
+		if full && (q.class == compute.PriorityLow || now.Before(q.moved)) || !q.wants(s.rules, now) ||
+			s.world.Fits(q.name, q.late[0]) {
 			continue
 		}
 		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)

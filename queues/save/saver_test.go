@@ -246,7 +246,8 @@ func TestAHostThatDoesNotSave(t *testing.T) {
 // A host that can make room goes before one that lacks less, but not for work of the low class.
 func TestMachinesAreTakenAwayForHigherWork(t *testing.T) {
 	for class, want := range map[compute.Priority]string{
-		compute.PriorityLow: "h00 saves q", compute.PriorityNormal: "h02 makes room for q", compute.PriorityHigh: "h02 makes room for q",
+		compute.PriorityLow: "h00 saves q", compute.PriorityNormal: "h02 makes room for q",
+		compute.PriorityHigh: "h02 makes room for q",
 	} {
 		w := newWorld(t, 5)
 		w.moves = map[compute.HostID]bool{"h02": true, "h04": true}

@@ -47,7 +47,8 @@ func FromNotice(n *compute.Notice, then compute.Afterwards) *Notice {
 		return nil
 	}
 	return &Notice{
-		At: utc(n.At), Until: utc(n.Until), Host: n.Host, Queue: n.Queue, Priority: n.Class.String(), Then: then.String(), Over: utc(n.Over),
+		At: utc(n.At), Until: utc(n.Until), Host: n.Host, Queue: n.Queue, Priority: n.Class.String(),
+		Then: then.String(), Over: utc(n.Over),
 	}
 }
 

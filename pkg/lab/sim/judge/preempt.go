@@ -41,13 +41,15 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 			}
 		case was != nil && (i.State == compute.StateDeleting && takenAway(old, i) || n != nil && n.Going && !was.Going):
 			if i.ChangedAt.Before(was.Until) && old.Power != compute.PowerStopped {
-				say("goes at %s, %s before its guest has to have stopped, and it has not", r.At(i.ChangedAt), was.Until.Sub(i.ChangedAt))
+				say("goes at %s, %s before its guest has to have stopped, and it has not", r.At(i.ChangedAt),
+					was.Until.Sub(i.ChangedAt))
 			}
 		case takenAway(old, i) && i.State == compute.StateQueued && p.Then != compute.ThenRequeue:
 			say("waits again, and was to be deleted")
 		case takenAway(old, i) && i.State == compute.StateDeleting && p.Then != compute.ThenDelete:
 			say("is deleted, and was to wait again")
-		case i.Reason != nil && i.Reason.Code == compute.Preempted && (old.Reason == nil || old.Reason.Code != compute.Preempted) && was == nil:
+		case was == nil && i.Reason != nil && i.Reason.Code == compute.Preempted &&
+			(old.Reason == nil || old.Reason.Code != compute.Preempted):
 			say("was taken away without notice")
 		}
 	}
@@ -66,8 +68,8 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 		for _, e := range r.Machines {
 			if e.Instance == v.Instance.ID && e.Host == n.Host && e.Kind == fake.Destroyed && e.Attempt == v.Instance.Attempt &&
 				e.At.After(v.Seen) && e.At.Before(over) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
-				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is destroyed, and its guest has until %s", v.Instance.Boot.Name,
-					r.At(n.Until))...)
+				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is destroyed, and its guest has until %s",
+					v.Instance.Boot.Name, r.At(n.Until))...)
 			}
 		}
 	}

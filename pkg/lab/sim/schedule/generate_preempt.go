@@ -22,14 +22,16 @@ func (g *generator) preempted() {
 	of := map[string]compute.Preemptible{} // what is asked for again is asked for as it was
 	for i := range g.s.Load {
 		l := &g.s.Load[i]
-		if l.Op != LoadBoot || l.Boot.Set().ID != "" || l.Boot.Priority() != compute.PriorityLow && !(crowded && l.At < g.length/2) {
+		if l.Op != LoadBoot || l.Boot.Set().ID != "" ||
+			l.Boot.Priority() != compute.PriorityLow && !(crowded && l.At < g.length/2) {
 			continue
 		}
 		p, asked := of[l.Name]
 		if !asked {
 			if g.chance(0.8) {
 				p = compute.Preemptible{
-					Then: pick(g, compute.ThenDelete, compute.ThenRequeue, compute.ThenRequeue), Grace: pick(g, 0, 2*time.Second, 5*time.Second),
+					Then:  pick(g, compute.ThenDelete, compute.ThenRequeue, compute.ThenRequeue),
+					Grace: pick(g, 0, 2*time.Second, 5*time.Second),
 				}
 			}
 			of[l.Name] = p
