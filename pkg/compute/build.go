@@ -34,6 +34,9 @@ type Build struct {
 	// of all together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one
 	// machine.
 	Parts []Build
+	// Placeholder says that there is no machine to make: the host holds the room for another instance.
+	Placeholder bool
+	In          InPlaceholder // whose room it has, on the host that has that; none: it needs room of its own
 }
 
 // Each are the machines of a build: the parts of one that is of a set, or itself.

@@ -89,6 +89,7 @@ type Command struct {
 	Journal  JournalID     // grant, confirm: of the agent whose claim was granted; empty: not known
 	Queue    QueueName     // confirm: the instance's, for a host that has forgotten it; empty: not said
 	Group    GroupName     // confirm, with Queue: the group that it is a member of; empty: of none
+	In       InPlaceholder // confirm: whose room it has, for a host that has forgotten it
 	Voices   []Voice       // CommandTwins; CommandBegun, CommandAlone: the one that is meant
 	At       time.Time
 	Trace    Trace

@@ -142,6 +142,10 @@ type PlacementRules struct {
 	Chosen bool      // of an instance: the conductor chose its value on Spread, the request chose none
 
 	Priority Priority // its class
+
+	Reservation ReservationName // that it is to take a placeholder of; empty: none
+	In          InPlaceholder   // of an instance: the placeholder that it has
+	Placeholder Placeholder     // of an instance that is one
 }
 
 // Group is the group that the boot is for; empty: none.

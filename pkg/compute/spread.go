@@ -97,7 +97,12 @@ func (b *Boot) Spread() (r PlacementRules) {
 // Asked is the boot of an instance as it was asked for: without the choice that the conductor made.
 func (b Boot) Asked() Boot {
 	r := b.Rules
-	if r == nil || r.Spread == "" {
+	if r == nil || r.Spread == "" && r.Reservation == "" {
+		return b
+	}
+	if r.Reservation != "" { // its class is that of its placeholder
+		b.Rules = nil
+		b.Reserving(r.Reservation)
 		return b
 	}
 	if b.Rules = RulesOf(r.Group, r.Set, r.Priority); r.Chosen {

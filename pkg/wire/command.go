@@ -27,6 +27,7 @@ func EncodeCommand(c compute.Command) Record {
 		Voices:   voicesTo(c.Voices),
 		Queue:    text(c.Queue),
 		Group:    text(c.Group),
+		In:       inTo(c.In),
 		At:       stamp(c.At),
 	}, c.Trace)
 	if c.Build != nil {
@@ -57,6 +58,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Voices:   voicesFrom(r, m.GetVoices()),
 		Queue:    compute.QueueName(m.GetQueue()),
 		Group:    compute.GroupName(m.GetGroup()),
+		In:       inFrom(r, m.GetIn()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}

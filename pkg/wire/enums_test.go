@@ -79,7 +79,7 @@ func TestEnumsAreWhole(t *testing.T) {
 		compute.ConsoleFailed.String():      (compute.ConsoleFailed + 1).String(),
 		compute.StateUnknown.String():       (compute.StateUnknown + 1).String(),
 		compute.PowerPaused.String():        (compute.PowerPaused + 1).String(),
-		compute.OpBootSet.String():          (compute.OpBootSet + 1).String(),
+		compute.OpReserve.String():          (compute.OpReserve + 1).String(),
 		compute.HostSilent.String():         (compute.HostSilent + 1).String(),
 		compute.QueueClosed.String():        (compute.QueueClosed + 1).String(),
 	} {

@@ -53,6 +53,9 @@ func EncodeInstance(i compute.Instance) Record {
 
 		Spread:       text(i.Boot.Spread().Spread),
 		SpreadChosen: i.Boot.Spread().Chosen,
+
+		Placeholder: placeholderTo(i.Boot.Placeholder()),
+		In:          inTo(i.Boot.In()),
 	}, i.Trace).inLeastSchema(bootSays(&i.Boot))
 }
 
@@ -126,6 +129,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 	if m.GetSet() != nil {
 		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
+	reservedFrom(r, &i.Boot, m)
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i

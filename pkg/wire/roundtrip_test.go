@@ -226,7 +226,7 @@ func requests() *rapid.Generator[compute.Request] {
 	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
 		q := all.Draw(t, "all")
-		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpBootSet)).Draw(t, "op"))
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpReserve)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
 			boot := boots().Draw(t, "boot")
 			q.Boot = &boot
@@ -239,6 +239,10 @@ func requests() *rapid.Generator[compute.Request] {
 				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots().Draw(t, "boot of a set")})
 			}
 			q.Instance = q.Set[0].Instance
+		}
+		if q.Reserve = nil; q.Op == compute.OpReserve {
+			q.Reserve = reserves().Draw(t, "reserve")
+			q.Instance = q.Reserve.Instances[0]
 		}
 		if q.Change = nil; q.Op == compute.OpChange {
 			q.Change = changes().Draw(t, "change")
@@ -254,6 +258,22 @@ func requests() *rapid.Generator[compute.Request] {
 		q.Hard = q.Hard && (q.Op == compute.OpStop || q.Op == compute.OpReboot)
 		q.Command = compute.CommandID(cut(string(q.Command), MaxID))
 		return q
+	})
+}
+
+// reserves pass Check.
+func reserves() *rapid.Generator[*compute.Reserve] {
+	return rapid.Custom(func(t *rapid.T) *compute.Reserve {
+		b := boots().Draw(t, "what is reserved")
+		v := &compute.Reserve{
+			Name: "nightly", From: at(rapid.IntRange(0, 9).Draw(t, "from")),
+			Boot: compute.Boot{Flavor: b.Flavor, With: b.With, Name: b.Name},
+		}
+		v.Until = v.From.Add(compute.LeastReserveTime + time.Duration(rapid.IntRange(0, 99).Draw(t, "for"))*time.Second)
+		for i := range rapid.IntRange(1, 4).Draw(t, "count") {
+			v.Instances = append(v.Instances, compute.InstanceID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))
+		}
+		return v
 	})
 }
 

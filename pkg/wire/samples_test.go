@@ -280,7 +280,7 @@ func samples() []sample {
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
 	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
-	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples())
+	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples(), reservedSamples())
 }
 
 // prioritySamples are of what came with classes of priority.
@@ -319,6 +319,37 @@ func prioritySamples() []sample {
 		{"catalog-quota-classes", EncodeQuota(quota), CatalogEntry{Project: "web-shop", Quota: &quota}, of(DecodeCatalog)},
 		{"catalog-quota-weight", EncodeQuota(weighed), CatalogEntry{Project: "web-shop", Quota: &weighed}, of(DecodeCatalog)},
 		{"queue-tier", EncodeQueue(tier), tier, of(DecodeQueue)},
+	}
+}
+
+// reservedSamples are of what came with reservations.
+func reservedSamples() []sample {
+	const placeholder = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d19"
+	request, boot := sampleRequest(compute.OpReserve), sampleRequest(compute.OpBoot)
+	request.Instance = placeholder
+	request.Reserve = &compute.Reserve{
+		Name: "nightly", From: at(30), Until: at(30).Add(time.Hour),
+		Boot:      compute.Boot{Flavor: "m1.small", With: compute.Choices{"disk": "ssd"}},
+		Instances: []compute.InstanceID{placeholder, boot.Instance},
+	}
+	boot.Boot.Host, boot.Boot.Avoid = "", nil
+	boot.Boot.Reserving("nightly")
+	held, taker := sampleInstanceRecord(), sampleInstanceRecord()
+	held.Boot.AsPlaceholder(compute.Placeholder{Of: "nightly", Size: 2, From: at(30), Until: at(40), Taker: boot.Instance})
+	in := compute.InPlaceholder{ID: placeholder, Attempt: 2}
+	taker.Boot.Host, taker.Boot.Avoid = "", nil
+	taker.Boot.Reserving("nightly")
+	taker.Boot.Takes(in)
+	build, taking, confirm := sampleBuild(), sampleBuild(), sampleCommand(compute.CommandConfirm)
+	build.Placeholder, taking.In, confirm.In = true, in, in
+	return []sample{
+		{"request-reserve-reserved", EncodeRequest(request), request, of(DecodeRequest)},
+		{"request-boot-reserved", EncodeRequest(boot), boot, of(DecodeRequest)},
+		{"instance-placeholder-reserved", EncodeInstance(held), held, of(DecodeInstance)},
+		{"instance-taker-reserved", EncodeInstance(taker), taker, of(DecodeInstance)},
+		{"build-placeholder-reserved", EncodeBuild(build), build, of(DecodeBuild)},
+		{"build-taker-reserved", EncodeBuild(taking), taking, of(DecodeBuild)},
+		{"command-confirm-in", EncodeCommand(confirm), confirm, of(DecodeCommand)},
 	}
 }
 

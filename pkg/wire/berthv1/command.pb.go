@@ -163,7 +163,9 @@ type Command struct {
 	Queue string `protobuf:"bytes,15,opt,name=queue,proto3" json:"queue,omitempty"`
 	// group is the one that the instance is a member of: confirm with a queue.
 	// Empty: of none.
-	Group         string `protobuf:"bytes,16,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,16,opt,name=group,proto3" json:"group,omitempty"`
+	// in is the placeholder that the instance has: confirm with a queue. Absent: none.
+	In            *InPlaceholder `protobuf:"bytes,17,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -308,6 +310,13 @@ func (x *Command) GetGroup() string {
 		return x.Group
 	}
 	return ""
+}
+
+func (x *Command) GetIn() *InPlaceholder {
+	if x != nil {
+		return x.In
+	}
+	return nil
 }
 
 // Voice is one process that speaks for a host.
@@ -530,7 +539,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x04\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -548,7 +557,8 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\ajournal\x18\r \x01(\tR\ajournal\x12'\n" +
 	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\x12\x14\n" +
 	"\x05queue\x18\x0f \x01(\tR\x05queue\x12\x14\n" +
-	"\x05group\x18\x10 \x01(\tR\x05group\"W\n" +
+	"\x05group\x18\x10 \x01(\tR\x05group\x12'\n" +
+	"\x02in\x18\x11 \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
 	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\xc4\x01\n" +
@@ -606,7 +616,8 @@ var file_berth_v1_command_proto_goTypes = []any{
 	(*PowerCommand)(nil),          // 7: berth.v1.PowerCommand
 	(*HostDesired)(nil),           // 8: berth.v1.HostDesired
 	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*InPlaceholder)(nil),         // 10: berth.v1.InPlaceholder
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
 }
 var file_berth_v1_command_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
@@ -618,16 +629,17 @@ var file_berth_v1_command_proto_depIdxs = []int32{
 	4,  // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
 	3,  // 7: berth.v1.Command.look:type_name -> berth.v1.Look
 	2,  // 8: berth.v1.Command.voices:type_name -> berth.v1.Voice
-	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
-	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
-	10, // 11: berth.v1.Look.save:type_name -> google.protobuf.Duration
-	9,  // 12: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
-	9,  // 13: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 9: berth.v1.Command.in:type_name -> berth.v1.InPlaceholder
+	9,  // 10: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
+	11, // 11: berth.v1.Look.hold:type_name -> google.protobuf.Duration
+	11, // 12: berth.v1.Look.save:type_name -> google.protobuf.Duration
+	9,  // 13: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
+	9,  // 14: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }

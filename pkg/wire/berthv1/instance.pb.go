@@ -292,7 +292,11 @@ type Instance struct {
 	Spread string `protobuf:"bytes,33,opt,name=spread,proto3" json:"spread,omitempty"`
 	// spread_chosen says that the conductor chose the value in boot.with for that
 	// capability; the request chose none.
-	SpreadChosen  bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
+	SpreadChosen bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
+	// placeholder says that it has no machine, and whose room it holds; absent: it is a machine. Only in schema 6.
+	Placeholder *Placeholder `protobuf:"bytes,35,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
+	// in is the placeholder that it has; absent: none. Only in schema 6.
+	In            *InPlaceholder `protobuf:"bytes,38,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +569,102 @@ func (x *Instance) GetSpreadChosen() bool {
 	return false
 }
 
+func (x *Instance) GetPlaceholder() *Placeholder {
+	if x != nil {
+		return x.Placeholder
+	}
+	return nil
+}
+
+func (x *Instance) GetIn() *InPlaceholder {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+// Placeholder is one of a reservation.
+type Placeholder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reservation it is of.
+	Reservation string `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// size is how many the reservation was made with.
+	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// from is when it may be taken; absent: from the beginning.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// until is when it ends.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// taker is the instance that has it, and counts in the quota in its place; empty: it is free.
+	Taker         string `protobuf:"bytes,5,opt,name=taker,proto3" json:"taker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placeholder) Reset() {
+	*x = Placeholder{}
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placeholder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placeholder) ProtoMessage() {}
+
+func (x *Placeholder) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
+func (*Placeholder) Descriptor() ([]byte, []int) {
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Placeholder) GetReservation() string {
+	if x != nil {
+		return x.Reservation
+	}
+	return ""
+}
+
+func (x *Placeholder) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Placeholder) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Placeholder) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Placeholder) GetTaker() string {
+	if x != nil {
+		return x.Taker
+	}
+	return ""
+}
+
 // InstanceSet is the set of instances that start all or not at all.
 type InstanceSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -583,7 +683,7 @@ type InstanceSet struct {
 
 func (x *InstanceSet) Reset() {
 	*x = InstanceSet{}
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +695,7 @@ func (x *InstanceSet) String() string {
 func (*InstanceSet) ProtoMessage() {}
 
 func (x *InstanceSet) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +708,7 @@ func (x *InstanceSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceSet.ProtoReflect.Descriptor instead.
 func (*InstanceSet) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *InstanceSet) GetId() string {
@@ -658,7 +758,7 @@ type PowerCommand struct {
 
 func (x *PowerCommand) Reset() {
 	*x = PowerCommand{}
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +770,7 @@ func (x *PowerCommand) String() string {
 func (*PowerCommand) ProtoMessage() {}
 
 func (x *PowerCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +783,7 @@ func (x *PowerCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerCommand.ProtoReflect.Descriptor instead.
 func (*PowerCommand) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PowerCommand) GetOp() PowerOp {
@@ -738,7 +838,7 @@ type PowerAnswer struct {
 
 func (x *PowerAnswer) Reset() {
 	*x = PowerAnswer{}
-	mi := &file_berth_v1_instance_proto_msgTypes[3]
+	mi := &file_berth_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +850,7 @@ func (x *PowerAnswer) String() string {
 func (*PowerAnswer) ProtoMessage() {}
 
 func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[3]
+	mi := &file_berth_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +863,7 @@ func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerAnswer.ProtoReflect.Descriptor instead.
 func (*PowerAnswer) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{3}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PowerAnswer) GetOp() PowerOp {
@@ -798,8 +898,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\n" +
-	"\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\v\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -839,10 +938,18 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x12'\n" +
 	"\x03set\x18  \x01(\v2\x15.berth.v1.InstanceSetR\x03set\x12\x16\n" +
 	"\x06spread\x18! \x01(\tR\x06spread\x12#\n" +
-	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x1a<\n" +
+	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x127\n" +
+	"\vplaceholder\x18# \x01(\v2\x15.berth.v1.PlaceholderR\vplaceholder\x12'\n" +
+	"\x02in\x18& \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"a\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbb\x01\n" +
+	"\vPlaceholder\x12 \n" +
+	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\rR\x04size\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
+	"\x05taker\x18\x05 \x01(\tR\x05taker\"a\n" +
 	"\vInstanceSet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
@@ -892,49 +999,55 @@ func file_berth_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_berth_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: berth.v1.State
 	(PowerState)(0),               // 1: berth.v1.PowerState
 	(PowerOp)(0),                  // 2: berth.v1.PowerOp
 	(*Instance)(nil),              // 3: berth.v1.Instance
-	(*InstanceSet)(nil),           // 4: berth.v1.InstanceSet
-	(*PowerCommand)(nil),          // 5: berth.v1.PowerCommand
-	(*PowerAnswer)(nil),           // 6: berth.v1.PowerAnswer
-	nil,                           // 7: berth.v1.Instance.ResourcesEntry
-	(*Reason)(nil),                // 8: berth.v1.Reason
-	(*Boot)(nil),                  // 9: berth.v1.Boot
-	(*Failure)(nil),               // 10: berth.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Placeholder)(nil),           // 4: berth.v1.Placeholder
+	(*InstanceSet)(nil),           // 5: berth.v1.InstanceSet
+	(*PowerCommand)(nil),          // 6: berth.v1.PowerCommand
+	(*PowerAnswer)(nil),           // 7: berth.v1.PowerAnswer
+	nil,                           // 8: berth.v1.Instance.ResourcesEntry
+	(*Reason)(nil),                // 9: berth.v1.Reason
+	(*Boot)(nil),                  // 10: berth.v1.Boot
+	(*Failure)(nil),               // 11: berth.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*InPlaceholder)(nil),         // 13: berth.v1.InPlaceholder
 }
 var file_berth_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Instance.state:type_name -> berth.v1.State
-	8,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
-	9,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
-	7,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
-	10, // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
+	9,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
+	10, // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
+	8,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
+	11, // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
 	1,  // 5: berth.v1.Instance.power:type_name -> berth.v1.PowerState
-	5,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
-	11, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
-	11, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
-	11, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
-	11, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	11, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
-	11, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
-	11, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
-	11, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	8,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
-	6,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
-	4,  // 17: berth.v1.Instance.set:type_name -> berth.v1.InstanceSet
-	2,  // 18: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
-	11, // 19: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	2,  // 20: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
-	11, // 21: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	6,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
+	12, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
+	12, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
+	12, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
+	12, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	12, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
+	12, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
+	12, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
+	12, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	9,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
+	7,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
+	5,  // 17: berth.v1.Instance.set:type_name -> berth.v1.InstanceSet
+	4,  // 18: berth.v1.Instance.placeholder:type_name -> berth.v1.Placeholder
+	13, // 19: berth.v1.Instance.in:type_name -> berth.v1.InPlaceholder
+	12, // 20: berth.v1.Placeholder.from:type_name -> google.protobuf.Timestamp
+	12, // 21: berth.v1.Placeholder.until:type_name -> google.protobuf.Timestamp
+	2,  // 22: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
+	12, // 23: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
+	2,  // 24: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	12, // 25: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }
@@ -942,6 +1055,7 @@ func file_berth_v1_instance_proto_init() {
 	if File_berth_v1_instance_proto != nil {
 		return
 	}
+	file_berth_v1_build_proto_init()
 	file_berth_v1_reason_proto_init()
 	file_berth_v1_request_proto_init()
 	type x struct{}
@@ -950,7 +1064,7 @@ func file_berth_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_instance_proto_rawDesc), len(file_berth_v1_instance_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -200,6 +200,7 @@ type Request struct {
 	//	*Request_Confirm
 	//	*Request_Change
 	//	*Request_BootSet
+	//	*Request_Reserve
 	Operation     isRequest_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,6 +361,15 @@ func (x *Request) GetBootSet() *BootSet {
 	return nil
 }
 
+func (x *Request) GetReserve() *Reserve {
+	if x != nil {
+		if x, ok := x.Operation.(*Request_Reserve); ok {
+			return x.Reserve
+		}
+	}
+	return nil
+}
+
 type isRequest_Operation interface {
 	isRequest_Operation()
 }
@@ -414,6 +424,11 @@ type Request_BootSet struct {
 	BootSet *BootSet `protobuf:"bytes,19,opt,name=boot_set,json=bootSet,proto3,oneof"`
 }
 
+type Request_Reserve struct {
+	// reserve holds room for boots to come. Only in schema 6.
+	Reserve *Reserve `protobuf:"bytes,20,opt,name=reserve,proto3,oneof"`
+}
+
 func (*Request_Boot) isRequest_Operation() {}
 
 func (*Request_Delete) isRequest_Operation() {}
@@ -433,6 +448,8 @@ func (*Request_Confirm) isRequest_Operation() {}
 func (*Request_Change) isRequest_Operation() {}
 
 func (*Request_BootSet) isRequest_Operation() {}
+
+func (*Request_Reserve) isRequest_Operation() {}
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -476,7 +493,10 @@ type Boot struct {
 	Group string `protobuf:"bytes,14,opt,name=group,proto3" json:"group,omitempty"`
 	// priority is its class: where there is not room for all, hosts serve higher ones first. Only in schema 5 if it is not
 	// normal, so that no older reader overlooks it.
-	Priority      Priority `protobuf:"varint,15,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	Priority Priority `protobuf:"varint,15,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	// reservation is the name of a reservation of the project: the machine gets the room of one of its placeholders; empty:
+	// none. Only in schema 6, so that no older reader gives it other room. Not beside host, avoid, group or priority.
+	Reservation   string `protobuf:"bytes,16,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +636,13 @@ func (x *Boot) GetPriority() Priority {
 	return Priority_PRIORITY_UNSPECIFIED
 }
 
+func (x *Boot) GetReservation() string {
+	if x != nil {
+		return x.Reservation
+	}
+	return ""
+}
+
 // BootSet asks for several instances of which none starts unless each has a host.
 type BootSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -717,6 +744,89 @@ func (x *SetBoot) GetBoot() *Boot {
 	return nil
 }
 
+// Reserve asks for room that hosts hold for boots to come: placeholders, which are instances without a machine. Quota admits
+// all of them or none; each is held as soon as a host has room.
+type Reserve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the reservation within the project; no other one that has not ended has it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// from is when the first may be taken; absent: at once. They count in the quota from the request on.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// until is when the reservation ends: 1 min to 30 days after it begins.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// boot is what each placeholder is like: flavor, with and priority, and nothing else.
+	Boot *Boot `protobuf:"bytes,4,opt,name=boot,proto3" json:"boot,omitempty"`
+	// instances are the ids of the placeholders, 1 to 100: UUIDs in lower case. The instance of the request is the first.
+	Instances     []string `protobuf:"bytes,5,rep,name=instances,proto3" json:"instances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reserve) Reset() {
+	*x = Reserve{}
+	mi := &file_berth_v1_request_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reserve) ProtoMessage() {}
+
+func (x *Reserve) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
+func (*Reserve) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Reserve) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Reserve) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Reserve) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Reserve) GetBoot() *Boot {
+	if x != nil {
+		return x.Boot
+	}
+	return nil
+}
+
+func (x *Reserve) GetInstances() []string {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
 // DeleteInstance asks to destroy an instance.
 type DeleteInstance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -726,7 +836,7 @@ type DeleteInstance struct {
 
 func (x *DeleteInstance) Reset() {
 	*x = DeleteInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +848,7 @@ func (x *DeleteInstance) String() string {
 func (*DeleteInstance) ProtoMessage() {}
 
 func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +861,7 @@ func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstance.ProtoReflect.Descriptor instead.
 func (*DeleteInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
 }
 
 // StopInstance asks to power an instance off.
@@ -765,7 +875,7 @@ type StopInstance struct {
 
 func (x *StopInstance) Reset() {
 	*x = StopInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +887,7 @@ func (x *StopInstance) String() string {
 func (*StopInstance) ProtoMessage() {}
 
 func (x *StopInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +900,7 @@ func (x *StopInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopInstance.ProtoReflect.Descriptor instead.
 func (*StopInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StopInstance) GetHard() bool {
@@ -809,7 +919,7 @@ type StartInstance struct {
 
 func (x *StartInstance) Reset() {
 	*x = StartInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +931,7 @@ func (x *StartInstance) String() string {
 func (*StartInstance) ProtoMessage() {}
 
 func (x *StartInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +944,7 @@ func (x *StartInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartInstance.ProtoReflect.Descriptor instead.
 func (*StartInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
 }
 
 // RebootInstance asks to restart an instance.
@@ -848,7 +958,7 @@ type RebootInstance struct {
 
 func (x *RebootInstance) Reset() {
 	*x = RebootInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +970,7 @@ func (x *RebootInstance) String() string {
 func (*RebootInstance) ProtoMessage() {}
 
 func (x *RebootInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +983,7 @@ func (x *RebootInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootInstance.ProtoReflect.Descriptor instead.
 func (*RebootInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RebootInstance) GetHard() bool {
@@ -899,7 +1009,7 @@ type ChangeInstance struct {
 
 func (x *ChangeInstance) Reset() {
 	*x = ChangeInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1021,7 @@ func (x *ChangeInstance) String() string {
 func (*ChangeInstance) ProtoMessage() {}
 
 func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1034,7 @@ func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeInstance.ProtoReflect.Descriptor instead.
 func (*ChangeInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChangeInstance) GetName() string {
@@ -964,7 +1074,7 @@ type FenceHost struct {
 
 func (x *FenceHost) Reset() {
 	*x = FenceHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1086,7 @@ func (x *FenceHost) String() string {
 func (*FenceHost) ProtoMessage() {}
 
 func (x *FenceHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1099,7 @@ func (x *FenceHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceHost.ProtoReflect.Descriptor instead.
 func (*FenceHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FenceHost) GetHost() string {
@@ -1019,7 +1129,7 @@ type ForgetHost struct {
 
 func (x *ForgetHost) Reset() {
 	*x = ForgetHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[10]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1141,7 @@ func (x *ForgetHost) String() string {
 func (*ForgetHost) ProtoMessage() {}
 
 func (x *ForgetHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[10]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1154,7 @@ func (x *ForgetHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHost.ProtoReflect.Descriptor instead.
 func (*ForgetHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{10}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForgetHost) GetHost() string {
@@ -1073,7 +1183,7 @@ type ConfirmHost struct {
 
 func (x *ConfirmHost) Reset() {
 	*x = ConfirmHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[11]
+	mi := &file_berth_v1_request_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1195,7 @@ func (x *ConfirmHost) String() string {
 func (*ConfirmHost) ProtoMessage() {}
 
 func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[11]
+	mi := &file_berth_v1_request_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1208,7 @@ func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmHost.ProtoReflect.Descriptor instead.
 func (*ConfirmHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{11}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ConfirmHost) GetHost() string {
@@ -1112,7 +1222,7 @@ var File_berth_v1_request_proto protoreflect.FileDescriptor
 
 const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\x04\n" +
+	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x05\n" +
 	"\aRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -1128,8 +1238,9 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
 	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06change\x12.\n" +
-	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSetB\v\n" +
-	"\toperation\"\x87\x05\n" +
+	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSet\x12-\n" +
+	"\areserve\x18\x14 \x01(\v2\x11.berth.v1.ReserveH\x00R\areserveB\v\n" +
+	"\toperation\"\xa9\x05\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -1146,7 +1257,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\bssh_keys\x18\f \x03(\tR\asshKeys\x12(\n" +
 	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x12\x14\n" +
 	"\x05group\x18\x0e \x01(\tR\x05group\x12.\n" +
-	"\bpriority\x18\x0f \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x1a7\n" +
+	"\bpriority\x18\x0f \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12 \n" +
+	"\vreservation\x18\x10 \x01(\tR\vreservation\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -1157,7 +1269,13 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05boots\x18\x01 \x03(\v2\x11.berth.v1.SetBootR\x05boots\"I\n" +
 	"\aSetBoot\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\"\n" +
-	"\x04boot\x18\x02 \x01(\v2\x0e.berth.v1.BootR\x04boot\"\x10\n" +
+	"\x04boot\x18\x02 \x01(\v2\x0e.berth.v1.BootR\x04boot\"\xc1\x01\n" +
+	"\aReserve\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\"\n" +
+	"\x04boot\x18\x04 \x01(\v2\x0e.berth.v1.BootR\x04boot\x12\x1c\n" +
+	"\tinstances\x18\x05 \x03(\tR\tinstances\"\x10\n" +
 	"\x0eDeleteInstance\"\"\n" +
 	"\fStopInstance\x12\x12\n" +
 	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x0f\n" +
@@ -1205,7 +1323,7 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_berth_v1_request_proto_goTypes = []any{
 	(Priority)(0),                 // 0: berth.v1.Priority
 	(NoCapacity)(0),               // 1: berth.v1.NoCapacity
@@ -1213,45 +1331,50 @@ var file_berth_v1_request_proto_goTypes = []any{
 	(*Boot)(nil),                  // 3: berth.v1.Boot
 	(*BootSet)(nil),               // 4: berth.v1.BootSet
 	(*SetBoot)(nil),               // 5: berth.v1.SetBoot
-	(*DeleteInstance)(nil),        // 6: berth.v1.DeleteInstance
-	(*StopInstance)(nil),          // 7: berth.v1.StopInstance
-	(*StartInstance)(nil),         // 8: berth.v1.StartInstance
-	(*RebootInstance)(nil),        // 9: berth.v1.RebootInstance
-	(*ChangeInstance)(nil),        // 10: berth.v1.ChangeInstance
-	(*FenceHost)(nil),             // 11: berth.v1.FenceHost
-	(*ForgetHost)(nil),            // 12: berth.v1.ForgetHost
-	(*ConfirmHost)(nil),           // 13: berth.v1.ConfirmHost
-	nil,                           // 14: berth.v1.Boot.WithEntry
-	nil,                           // 15: berth.v1.Boot.MetadataEntry
-	nil,                           // 16: berth.v1.ChangeInstance.SetEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*Reserve)(nil),               // 6: berth.v1.Reserve
+	(*DeleteInstance)(nil),        // 7: berth.v1.DeleteInstance
+	(*StopInstance)(nil),          // 8: berth.v1.StopInstance
+	(*StartInstance)(nil),         // 9: berth.v1.StartInstance
+	(*RebootInstance)(nil),        // 10: berth.v1.RebootInstance
+	(*ChangeInstance)(nil),        // 11: berth.v1.ChangeInstance
+	(*FenceHost)(nil),             // 12: berth.v1.FenceHost
+	(*ForgetHost)(nil),            // 13: berth.v1.ForgetHost
+	(*ConfirmHost)(nil),           // 14: berth.v1.ConfirmHost
+	nil,                           // 15: berth.v1.Boot.WithEntry
+	nil,                           // 16: berth.v1.Boot.MetadataEntry
+	nil,                           // 17: berth.v1.ChangeInstance.SetEntry
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	17, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	18, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
-	6,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
-	7,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
-	8,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
-	9,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
-	11, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
-	12, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	13, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
-	10, // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
+	7,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
+	8,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
+	9,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
+	10, // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
+	12, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
+	13, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
+	14, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	11, // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
 	4,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
-	14, // 11: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	15, // 12: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	18, // 13: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	1,  // 14: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	0,  // 15: berth.v1.Boot.priority:type_name -> berth.v1.Priority
-	5,  // 16: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
-	3,  // 17: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
-	16, // 18: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	6,  // 11: berth.v1.Request.reserve:type_name -> berth.v1.Reserve
+	15, // 12: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	16, // 13: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	19, // 14: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	1,  // 15: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	0,  // 16: berth.v1.Boot.priority:type_name -> berth.v1.Priority
+	5,  // 17: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
+	3,  // 18: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
+	18, // 19: berth.v1.Reserve.from:type_name -> google.protobuf.Timestamp
+	18, // 20: berth.v1.Reserve.until:type_name -> google.protobuf.Timestamp
+	3,  // 21: berth.v1.Reserve.boot:type_name -> berth.v1.Boot
+	17, // 22: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -1270,15 +1393,16 @@ func file_berth_v1_request_proto_init() {
 		(*Request_Confirm)(nil),
 		(*Request_Change)(nil),
 		(*Request_BootSet)(nil),
+		(*Request_Reserve)(nil),
 	}
-	file_berth_v1_request_proto_msgTypes[8].OneofWrappers = []any{}
+	file_berth_v1_request_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
