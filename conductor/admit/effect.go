@@ -74,7 +74,7 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 		c.Journal = inst.Journal
 	}
 	if op == compute.CommandConfirm {
-		c.Queue, c.Group = inst.Queue, inst.Boot.Group()
+		c.Queue, c.Group, c.In = inst.Queue, inst.Boot.Group(), inst.Boot.In()
 	}
 	return Tell{Host: inst.Host, Command: c}
 }
@@ -96,6 +96,7 @@ func buildOf(inst *compute.Instance, now time.Time) compute.Build {
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden, Sealed: inst.Boot.Sealed,
 		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: []byte(inst.Boot.UserData), SSHKeys: inst.Boot.SSHKeys,
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
+		Placeholder: inst.IsPlaceholder(),
 	}
 	if inst.Waits() {
 		build.Hold = compute.SetHold

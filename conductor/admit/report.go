@@ -161,6 +161,10 @@ func failure(r compute.Report, at time.Time) compute.Failure {
 // failedAttempt tries again, elsewhere if it can be, after a back-off; or ends
 // what will not get better and what was tried often enough.
 func (s *step) failedAttempt(e *entry, f compute.Failure) {
+	if e.inst.IsPlaceholder() {
+		s.holdElsewhere(e, f)
+		return
+	}
 	failures := append(slices.Clone(e.inst.Failures), f)
 	reason := &compute.Reason{
 		Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message,
@@ -209,6 +213,10 @@ func describeFailures(failures []compute.Failure) string {
 // lostActive ends a machine that ran and, by its own host's word, is not there
 // any more.
 func (s *step) lostActive(e *entry, r compute.Report) {
+	if e.inst.IsPlaceholder() {
+		s.holdElsewhere(e, failure(r, s.at()))
+		return
+	}
 	reason := &compute.Reason{
 		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message,
 	}
@@ -224,6 +232,9 @@ func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
+	if taking(inst) {
+		inst.Boot.Takes(compute.InPlaceholder{ID: inst.Boot.In().ID})
+	}
 	clearPower(inst)
 }
 

@@ -25,6 +25,8 @@ func (s *step) request(r compute.Request) {
 	switch r.Op {
 	case compute.OpBootSet:
 		s.bootSet(r)
+	case compute.OpReserve:
+		s.reserve(r)
 	case compute.OpFence, compute.OpForget:
 		s.hostDead(r.Host, r.Op, r.Fence)
 	case compute.OpConfirm:
@@ -51,7 +53,11 @@ func (s *step) boot(r compute.Request) {
 	}
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
 	reason := s.admit(inst, *r.Boot)
-	if reason == nil {
+	switch {
+	case reason != nil:
+	case inst.Boot.Reservation() != "":
+		reason = s.take(inst) // which counts in the quota until it is taken
+	default:
 		reason = s.withinQuota(inst.Project, quota.Ask(inst.Boot.Priority(), inst.Resources))
 	}
 	if reason != nil {
@@ -92,6 +98,9 @@ func (s *step) enqueue(inst *compute.Instance) {
 	inst.State, inst.Attempt = compute.StateQueued, 1
 	s.ensureGroup(inst, s.view)
 	inst.QueuedAt, inst.Deadline = s.at(), inst.AcceptedAt.Add(inst.Boot.Deadline)
+	if p := s.placeholderOf(inst); p != nil && fromOf(p).After(inst.AcceptedAt) {
+		inst.Deadline = fromOf(p).Add(inst.Boot.Deadline)
+	}
 }
 
 // withinQuota is why a project may not have so much more; nil if it may.
@@ -177,6 +186,11 @@ func (s *step) power(r compute.Request) {
 				r.Instance, r.Command, op,
 			))
 		}
+		return
+	}
+	if e.inst.IsPlaceholder() {
+		s.reject(fmt.Sprintf("%s of %s, which is a placeholder of reservation %s: it has no machine; boot one into it",
+			r.Op, r.Instance, e.inst.Boot.Placeholder().Of))
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {

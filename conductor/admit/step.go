@@ -94,9 +94,9 @@ func (s *step) write(e *entry, next *compute.Instance) {
 
 // record makes next the record, and says nothing to anybody.
 func (s *step) record(e *entry, next *compute.Instance) {
-	was := compute.StateNone
-	if e.inst != nil {
-		was = e.inst.State
+	was, old := compute.StateNone, e.inst
+	if old != nil {
+		was = old.State
 	}
 	s.out.Was = append(s.out.Was, was)
 	s.shared.Instance(next)
@@ -109,6 +109,7 @@ func (s *step) record(e *entry, next *compute.Instance) {
 	if set != nil && next.State.Ended() {
 		s.memberEnded(set, e)
 	}
+	s.reservationChanged(e, old)
 }
 
 // emitEffects emits what follows from the record as it is, and sets its timer. Work
@@ -130,7 +131,11 @@ func (s *step) offer(e *entry) {
 				s.hold(e)
 				continue
 			}
-			effect = s.asMember(e, effect)
+			if !s.reservationLets(e) {
+				s.holdForReservation(e)
+				continue
+			}
+			effect = s.asTaker(e, s.asMember(e, effect))
 		}
 		switch effect := effect.(type) {
 		case Publish:

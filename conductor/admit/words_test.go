@@ -56,6 +56,7 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
 		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget, "confirm": compute.OpConfirm,
 		"change": compute.OpChange, "boot-set": compute.OpBootSet,
+		"reserve": compute.OpReserve,
 	}
 	r := compute.Request{
 		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
@@ -64,6 +65,9 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	if r.Op.OfHost() {
 		r.Project, r.Fence = "", compute.FenceEpoch(number(t, a.or("fence", "0")))
 		return r
+	}
+	if op == "reserve" {
+		return s.reserve(t, r, a)
 	}
 	r.Instance = long(a.bare[0])
 	if at := a.key["at"]; at != "" {
@@ -84,6 +88,22 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	case "change":
 		r.Change = changeOf(a)
 	}
+	return r
+}
+
+// reserve is the request for a reservation: NAME ID... for=2h [from=+1h].
+func (s *story) reserve(t *testing.T, r compute.Request, a args) compute.Request {
+	v := &compute.Reserve{Name: compute.ReservationName(a.bare[0]), Boot: *bootOf(t, a)}
+	for _, id := range a.bare[1:] {
+		v.Instances = append(v.Instances, long(id))
+	}
+	from := s.now
+	if f := a.key["from"]; f != "" {
+		from = s.now.Add(span(t, f))
+		v.From = from
+	}
+	v.Until = from.Add(span(t, a.key["for"]))
+	r.Host, r.Instance, r.Reserve = "", v.Instances[0], v
 	return r
 }
 
@@ -127,6 +147,9 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 		t.Fatal(err)
 	}
 	b.Rules = compute.RulesOf(compute.GroupName(a.key["group"]), compute.Set{}, p)
+	if n := a.key["reservation"]; n != "" {
+		b.Reserving(compute.ReservationName(n))
+	}
 	if a.has("fail") {
 		b.OnNoCapacity = compute.FailAtOnce
 	}

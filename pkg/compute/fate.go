@@ -37,7 +37,7 @@ func FateOf(i *Instance, op RequestOp, buildable bool) (Fate, ReasonCode) {
 	switch {
 	case i.State == StateDeleting:
 		return FateDeleted, ""
-	case i.State == StateActive && (forget || pinned || !buildable):
+	case i.State == StateActive && (forget && !i.IsPlaceholder() || pinned || !buildable):
 		return FateEnded, HostLost
 	case forget && pinned:
 		return FateEnded, PinnedHostUnavailable

@@ -84,6 +84,18 @@ func (b *Boot) AsPlaceholder(p Placeholder) { b.rule(func(r *PlacementRules) { r
 // Reserving makes the boot one that is to take a placeholder.
 func (b *Boot) Reserving(n ReservationName) { b.rule(func(r *PlacementRules) { r.Reservation = n }) }
 
+// AskedRules are the rules that the conductor is given: the others it notes itself.
+func (b *Boot) AskedRules() *PlacementRules {
+	rules := Boot{Rules: RulesOf(b.Group(), b.Set(), b.Priority())}
+	if p := b.Placeholder(); p.Of != "" {
+		rules.AsPlaceholder(p)
+	}
+	if n := b.Reservation(); n != "" {
+		rules.Reserving(n)
+	}
+	return rules.Rules
+}
+
 // rule changes the rules of a boot, which others may share.
 func (b *Boot) rule(edit func(*PlacementRules)) {
 	r := PlacementRules{}
@@ -153,6 +165,8 @@ func (v *Reserve) Check() error {
 	switch {
 	case b.Host != "" || len(b.Avoid) > 0 || b.Group() != "" || b.Reservation() != "" || b.Set().ID != "":
 		return Invalid("boot", string(v.Name), "a reservation has a flavor, choices and a priority, and no other rule of where")
+	case b.OnNoCapacity != WaitForCapacity:
+		return Invalid("on_no_capacity", b.OnNoCapacity.String(), "leave it out: placeholders wait until the reservation ends")
 	case b.Image != "" || len(b.UserData)+len(b.Sealed)+len(b.SSHKeys) > 0:
 		return Invalid("boot", string(v.Name), "leave out image, user data and keys: what takes a placeholder brings them")
 	}
@@ -181,4 +195,16 @@ func (b Boot) checkTaker() error {
 		return Invalid("reservation", string(n), "leave out "+other+": the reservation says where it may be")
 	}
 	return n.Check()
+}
+
+// WaitsIn is what an instance that has taken a placeholder waits for, in words.
+func WaitsIn(p *Instance, now time.Time) string {
+	of := p.Boot.Placeholder()
+	switch {
+	case p.State != StateActive:
+		return fmt.Sprintf("reservation %s: its placeholder %s is %s, and holds no room yet", of.Of, p.ID, p.State)
+	case of.From.After(now):
+		return fmt.Sprintf("reservation %s begins at %s", of.Of, of.From.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("reservation %s: host %s is to make it in the room of placeholder %s", of.Of, p.Host, p.ID)
 }
