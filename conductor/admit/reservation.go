@@ -136,7 +136,7 @@ func (s *step) placeholderChanged(p *entry, was *compute.Instance) {
 	switch {
 	case t == nil:
 	case !p.inst.HoldsRoom() && t.inst.State == compute.StateQueued:
-		s.end(t, reservationEnded(p.inst, "its placeholder was deleted before it had a host"))
+		s.end(t, whyEnded(p.inst))
 	case !p.inst.HoldsRoom():
 		s.leavePlaceholder(t)
 	case was != nil && was.State == compute.StateActive && t.inst.State == compute.StateQueued && t.inst.PublishAt.IsZero():
@@ -262,6 +262,14 @@ func (s *step) endPlaceholder(e *entry) {
 		return
 	}
 	s.destroy(e, why)
+}
+
+// whyEnded is why what waits for the room of a placeholder that has ended does so no more.
+func whyEnded(p *compute.Instance) *compute.Reason {
+	if p.Reason != nil && p.Reason.Code == compute.ReservationEnded {
+		return p.Reason
+	}
+	return reservationEnded(p, "its placeholder was deleted")
 }
 
 func reservationEnded(p *compute.Instance, why string) *compute.Reason {

@@ -27,6 +27,9 @@ func (c *checked) verifyReservations() {
 		if of == nil || !of.HoldsRoom() || of.Boot.Placeholder().Taker != inst.ID || of.Boot.Placeholder().Of != inst.Boot.Reservation() {
 			c.t.Fatalf("%s has placeholder %s, which is not its own: %+v", inst.ID, in.ID, of)
 		}
+		if of.State == compute.StateActive && inst.State.OnHost() && of.Host != inst.Host {
+			c.t.Fatalf("%s is on %s, and its placeholder is held by %s", inst.ID, inst.Host, of.Host)
+		}
 		if !inst.Resources.Equal(of.Resources) || inst.Queue != of.Queue || inst.Boot.Priority() != of.Boot.Priority() {
 			c.t.Fatalf("%s is not like its placeholder", inst.ID)
 		}
