@@ -153,6 +153,7 @@ func (l *loop) iterate() {
 		l.fetches.Changed()
 	}
 	l.pollHost(now)
+	l.giveUpPlaceholders()
 	l.startPinned(now)
 	l.fetches.GiveBack(now)
 	committed := l.commit(now)
@@ -219,6 +220,10 @@ func (l *loop) step(id compute.InstanceID, e task.Event) {
 	}
 	next, actions := l.rules.Step(*t, e, time.Now())
 	if hasSlot(next) != hasSlot(*t) {
+		l.fetches.Changed()
+	}
+	if next.In != t.In { // a host that had forgotten it held that room twice
+		l.free = nil
 		l.fetches.Changed()
 	}
 	l.polls.moved[id] = l.polls.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage

@@ -18,7 +18,11 @@ import (
 func (l *loop) room() offer.Room {
 	if l.free == nil {
 		held := make([]offer.Held, 0, len(l.tasks))
-		for _, t := range l.tasks {
+		taken := l.tasks.taken()
+		for id, t := range l.tasks {
+			if t.Placeholder && taken[compute.InPlaceholder{ID: id, Attempt: t.Attempt}] {
+				continue // its taker holds that room
+			}
 			held = append(held, offer.Held{Resources: t.Resources, Place: t.Place})
 		}
 		room := l.view.host.Room(held...)

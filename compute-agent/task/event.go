@@ -52,6 +52,7 @@ type (
 		Claim   compute.ClaimID
 		Queue   compute.QueueName // empty: it is not said what the machine is of
 		Group   compute.GroupName
+		In      compute.InPlaceholder
 	}
 	// Commanded is a user's wish about a running machine.
 	Commanded struct {

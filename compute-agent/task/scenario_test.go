@@ -158,6 +158,7 @@ func event(t *testing.T, w words) Event {
 	case "confirm":
 		return Confirm{
 			w.attempt(), w.claim(), compute.QueueName(w.args["queue"]), compute.GroupName(w.args["group"]),
+			compute.InPlaceholder{ID: compute.InstanceID(w.args["in"]), Attempt: compute.Attempt(len(w.args["in"]))},
 		}
 	case "seen":
 		return Seen{There: !w.is("nothing"), Power: powers[w.plain[0]], Stopped: w.stopped()}

@@ -225,7 +225,7 @@ func (s *step) fenced() {
 // learn takes what a lost journal knew of a machine that was adopted.
 func (s *step) learn(c Confirm) {
 	if s.Queue == "" && c.Queue != "" {
-		s.Queue, s.Group, s.dirty = c.Queue, c.Group, true
+		s.Queue, s.Group, s.In, s.dirty = c.Queue, c.Group, c.In, true
 	}
 }
 
