@@ -66,6 +66,9 @@ func (s *presenter) instance(k entry, only fields) rest.Instance {
 
 // waiting says why an instance is still queued, as far as is known.
 func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
+	if p := s.placeholderOf(i); p != nil {
+		return &compute.Reason{Code: compute.ReservationWaits, Detail: compute.WaitsIn(p, s.now.log)}
+	}
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)
 	}

@@ -206,5 +206,5 @@ func WaitsIn(p *Instance, now time.Time) string {
 	case of.From.After(now):
 		return fmt.Sprintf("reservation %s begins at %s", of.Of, of.From.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("reservation %s: host %s is to make it in the room of placeholder %s", of.Of, p.Host, p.ID)
+	return fmt.Sprintf("reservation %s: the host of placeholder %s is to make it in that room", of.Of, p.ID)
 }
