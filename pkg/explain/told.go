@@ -12,21 +12,22 @@ import (
 
 // Facts are what is known of one instance.
 type Facts struct {
-	Now        time.Time
-	Instance   *compute.Instance // nil: its request was taken, and not decided yet
-	AcceptedAt time.Time         // of a request that is not decided yet
-	Before     bool              // it was not booted: what would become of it is asked
-	Hosts      Answer            // of one that is queued, or would be
-	On         *Host             // the host that it is for; nil: nothing is known of it, or there is none
-	Silent     bool              // the host that has it is silent, or nothing is known of it
-	Position   uint64            // how many are before it in its queue
-	Own        uint64            // how many of those before it are of its project
-	Depth      uint64            // how many wait there
-	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
-	Closed     bool              // its queue is closed: the flavor or a capability was removed
-	Whole      compute.Resources // where its set is offered whole: what a host must have free at once to look at it
-	Unmade     bool              // its queue is the tier of a class, and is not listed yet
-	Higher     uint64            // how many of higher classes wait for the same
+	Now         time.Time
+	Instance    *compute.Instance // nil: its request was taken, and not decided yet
+	AcceptedAt  time.Time         // of a request that is not decided yet
+	Before      bool              // it was not booted: what would become of it is asked
+	Hosts       Answer            // of one that is queued, or would be
+	On          *Host             // the host that it is for; nil: nothing is known of it, or there is none
+	Silent      bool              // the host that has it is silent, or nothing is known of it
+	Position    uint64            // how many are before it in its queue
+	Own         uint64            // how many of those before it are of its project
+	Depth       uint64            // how many wait there
+	Group       *Group            // of one that is queued, or would be; nil: it is in none that has a rule
+	Closed      bool              // its queue is closed: the flavor or a capability was removed
+	Whole       compute.Resources // where its set is offered whole: what a host must have free at once to look at it
+	Unmade      bool              // its queue is the tier of a class, and is not listed yet
+	Placeholder *compute.Instance // whose room it waits for; nil: it waits for none
+	Higher      uint64            // how many of higher classes wait for the same
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
@@ -106,6 +107,8 @@ func (f Facts) queued() Told {
 	i := f.Instance
 	var out Told
 	switch {
+	case i.IsPlaceholder() && i.PublishAt.After(f.Now) && len(i.Failures) == 0:
+		out = f.early()
 	case i.PublishAt.After(f.Now) && i.Waits() && len(i.Failures) == 0:
 		out.Summary = fmt.Sprintf("it gave back what it had, and tries again in %s", span(i.PublishAt.Sub(f.Now)))
 	case i.PublishAt.After(f.Now):
@@ -113,6 +116,8 @@ func (f Facts) queued() Told {
 		out.Next = append(out.Next, Event{At: i.PublishAt, What: fmt.Sprintf("attempt %d of %d", i.Attempt, i.Boot.Attempts)})
 	case i.Boot.Host != "":
 		out = f.pinned()
+	case f.Placeholder != nil:
+		out = f.taking()
 	default:
 		out = f.waiting()
 	}
@@ -283,6 +288,9 @@ func (f Facts) active() Told {
 	i := f.Instance
 	if f.Silent {
 		return f.onSilent("it ran there")
+	}
+	if p := i.Boot.Placeholder(); p.Of != "" {
+		return f.holding(p)
 	}
 	if i.Stopped != nil {
 		return Told{
