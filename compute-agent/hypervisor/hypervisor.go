@@ -74,7 +74,8 @@ type Spec struct {
 	Metadata      map[string]string
 	SSHKeys       []string // lines as in authorized_keys
 	UserData      []byte
-	Placeholder   bool // there is no machine to make: it holds room. Only where Capabilities says so
+	Placeholder   bool                  // there is no machine to make: it holds room. Only where Capabilities says so
+	In            compute.InPlaceholder // the placeholder on this host whose room it has; none: its own
 }
 
 // Driver makes and ends machines. All methods may be called at any time from

@@ -122,15 +122,16 @@ type Reserve struct {
 	Name      ReservationName
 	From      time.Time // zero: at once
 	Until     time.Time
-	Boot      Boot         // what each placeholder is like: flavor, choices and priority alone
+	Boot      Boot         // what each placeholder is like: flavor, choices and priority alone; each is called by the reservation and its number
 	Instances []InstanceID // the placeholders
 }
 
 // Boots are the placeholders, each as a boot of its own.
 func (v *Reserve) boots(r Request) []Request {
 	each := make([]Request, 0, len(v.Instances))
-	for _, id := range v.Instances {
+	for i, id := range v.Instances {
 		one, boot := r, v.Boot
+		boot.Name = fmt.Sprintf("%s-%d", v.Name, i+1)
 		boot.AsPlaceholder(Placeholder{Of: v.Name, Size: uint32(len(v.Instances)), From: v.From, Until: v.Until})
 		one.Op, one.Reserve, one.Instance, one.Boot = OpBoot, nil, id, &boot
 		each = append(each, one)

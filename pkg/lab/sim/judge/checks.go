@@ -43,7 +43,7 @@ func checks() []func(*Recording) []Violation {
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
 		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups,
-		checkSets, checkWholes,
+		checkSets, checkWholes, checkReserved,
 	}
 }
 
@@ -172,8 +172,8 @@ func checkInvented(r *Recording) (wrong []Violation) {
 	byName := map[string]compute.InstanceID{}
 	for _, w := range r.Log {
 		i := w.Instance
-		if w.Removed || i.State == compute.StateDeleted && i.Boot.Name == "" {
-			continue // deleted before its boot came
+		if w.Removed || i.State == compute.StateDeleted && i.Boot.Name == "" || i.Project == schedule.Reserving {
+			continue // deleted before its boot came, or checkReserved's
 		}
 		a, ok := asked[i.Boot.Name]
 		switch {

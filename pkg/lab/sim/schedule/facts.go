@@ -281,6 +281,9 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 				add(*l.Boot, with)
 			}
 		}
+		if l.Op == LoadReserve {
+			add(*l.Boot, nil)
+		}
 		for _, b := range l.Boots {
 			add(b, b.With)
 		}

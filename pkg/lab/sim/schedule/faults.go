@@ -96,6 +96,8 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool {
 			return strings.HasPrefix(string(g.Name), Packed)
 		})
+	case "reserved":
+		return s.Reserves()
 	case "ranked":
 		return s.Ranked()
 	case "spread":
