@@ -49,10 +49,14 @@ func checks() []func(*Recording) []Violation {
 
 // Judge says what was wrong, the first thing first.
 func (r *Recording) Judge() []Violation {
-	all := slices.Clone(r.Wrong)
+	all, reserving := slices.Clone(r.Wrong), r.ofReservations()
 	for _, c := range checks() {
 		all = append(all, c(r)...)
 	}
+	all = slices.DeleteFunc(all, func(v Violation) bool {
+		i, is := reserving[v.Instance]
+		return is && otherwise(v.Rule, i)
+	})
 	slices.SortStableFunc(all, func(a, b Violation) int { return a.At.Compare(b.At) })
 	return all
 }

@@ -45,7 +45,7 @@ func checkRefused(r *Recording) []Violation {
 // as it may be unknown that it is back.
 func (r *Recording) refusedAtOnce() (wrong []Violation) {
 	for _, a := range r.Asks {
-		if a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
+		if a.Op == schedule.LoadTake || a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
 			continue // it has no answer, or Kafka gave it
 		}
 		if !r.mayRefuse(a) {
@@ -205,6 +205,10 @@ func (r *Recording) mayTurnAway(h compute.HostID, x Wanted, at time.Time) bool {
 		switch {
 		case a.Op == schedule.LoadHost && a.Host == h && a.Wish != "enable" && !a.Began.After(at):
 			return true
+		case a.Op == schedule.LoadReserve && !a.Began.After(at):
+			for range a.Count {
+				all = all.Plus(want(r.Schedule, a).Resources)
+			}
 		case a.Op == schedule.LoadBoot && !a.Began.After(at):
 			all = all.Plus(want(r.Schedule, a).Resources)
 		}

@@ -96,3 +96,30 @@ func (r *Recording) reservationAsked(i compute.Instance) *Ask {
 	}
 	return &r.Asks[n]
 }
+
+// ofReservations are the instances of the project that has some, as they were last.
+func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
+	of := map[compute.InstanceID]compute.Instance{}
+	for id, i := range r.last() {
+		if i.Project == schedule.Reserving {
+			of[id] = i
+		}
+	}
+	return of
+}
+
+// otherwise says whether a rule is another for an instance of a reservation. What was asked for as a boot is held against
+// the boot: a placeholder was not, and what takes one is in no queue. A placeholder is no machine that could run twice, and
+// a loss of power does not end it. checkReserved judges these; where they are, how often, what the quota says and what is
+// left holds for all.
+func otherwise(rule string, i compute.Instance) bool {
+	switch rule {
+	case "request", "work":
+		return true
+	case "outbox":
+		return !i.IsPlaceholder()
+	case "I2":
+		return i.IsPlaceholder()
+	}
+	return false
+}
