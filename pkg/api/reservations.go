@@ -26,13 +26,13 @@ func (s *Server) routeReservations(api huma.API) {
 	}
 	route(s, api, op("list-reservations", http.MethodGet, "/v1/reservations", "List a project's reservations",
 		"Those that have not ended."), s.listReservations)
-	create := op("create-reservation", http.MethodPost, "/v1/reservations", "Reserve room",
+	ask := op("create-reservation", http.MethodPost, "/v1/reservations", "Reserve room",
 		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
 			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
 			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
 			"one of the same name that has not ended is refused with 409.")
-	create.DefaultStatus = http.StatusAccepted
-	route(s, api, create, s.createReservation)
+	ask.DefaultStatus = http.StatusAccepted
+	route(s, api, ask, s.reserve)
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
 		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
 	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
@@ -104,12 +104,12 @@ func errNoReservation(key compute.ReservationKey) error {
 	return e
 }
 
-type createReservationInput struct {
+type reserveInput struct {
 	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
 	Body    rest.Reservation
 }
 
-func (s *Server) createReservation(ctx context.Context, in *createReservationInput) (*reservationOutput, error) {
+func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOutput, error) {
 	project := orDefault(in.Project)
 	if err := project.Check(); err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
-	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // reserveFlags are the command line of reserve.
@@ -56,7 +55,7 @@ was refused.`,
 // wish is what is asked for, as far as the command line alone can tell.
 func (f reserveFlags) wish(name string, now time.Time) (client.ReservationWish, error) {
 	w := client.ReservationWish{
-		Name: compute.ReservationName(name), Flavor: compute.FlavorName(f.flavor), Count: f.count, For: rest.Duration(f.long),
+		Name: compute.ReservationName(name), Flavor: compute.FlavorName(f.flavor), Count: f.count, For: client.Duration(f.long),
 		Priority: f.priority,
 	}
 	if f.flavor == "" {
@@ -72,12 +71,12 @@ func (f reserveFlags) wish(name string, now time.Time) (client.ReservationWish, 
 	if w.With, err = ParsePairs[compute.AxisName, compute.AxisValue]("with", f.with); err != nil {
 		return w, err
 	}
-	w.From, err = parseFrom(f.from, now)
+	w.From, err = beginning(f.from, now)
 	return w, err
 }
 
-// parseFrom reads a time, or a duration from now; empty: the zero time.
-func parseFrom(text string, now time.Time) (time.Time, error) {
+// beginning reads a time, or a duration from now; empty: the zero time.
+func beginning(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
