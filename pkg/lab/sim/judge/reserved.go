@@ -49,6 +49,11 @@ func checkReserved(r *Recording) (wrong []Violation) {
 		}
 	}
 	for _, i := range last {
+		taker := i.Boot.Placeholder().Taker
+		if t, there := last[taker]; i.HoldsRoom() && taker != "" && !r.Settled.IsZero() && (!there || t.Boot.In().ID != i.ID ||
+			t.State.Ended() && t.EndedAt.Before(r.Settled)) {
+			wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is taken by %s, which has ended", i.Boot.Name, taker)...)
+		}
 		over := i.Boot.Placeholder().Until.Add(endsIn)
 		if i.HoldsRoom() && !r.Settled.IsZero() && over.Before(r.Settled) && len(r.Schedule.World.Clocks) == 0 {
 			wrong = append(wrong, broken("reserved", i.ID, over, "%s is %s, and its reservation is over", i.Boot.Name, i.State)...)
