@@ -42,23 +42,25 @@ func TestReservation(t *testing.T) {
 	c := r.as("p")
 	r.offer(c, nil, []compute.Flavor{small("m1.small")})
 	_, err := c.Reserve(t.Context(), client.ReservationWish{
-		Name: "nightly", Flavor: "m1.small", Count: 3, For: rest.Duration(time.Hour),
+		Name: "nightly", Flavor: "m1.small", Count: 4, For: rest.Duration(time.Hour),
 	})
 	r.must(err)
-	r.held(c, "nightly", 3, 0)
-	others := r.boot(c, 13, compute.Boot{Flavor: "m1.small"})
+	r.held(c, "nightly", 4, 0)
+	into := compute.Boot{Flavor: "m1.small"}
+	into.Reserving("nightly")
+	early := r.boot(c, 1, into)
+	r.await(early, compute.StateActive)
+	others := r.boot(c, 12, compute.Boot{Flavor: "m1.small"})
 	r.await(others, compute.StateActive)
 	waiting := r.boot(c, 2, compute.Boot{Flavor: "m1.small"})
 
-	into := compute.Boot{Flavor: "m1.small"}
-	into.Reserving("nightly")
 	taken := r.boot(c, 2, into)
 	r.await(taken, compute.StateActive)
-	r.held(c, "nightly", 3, 2)
+	r.held(c, "nightly", 4, 3)
 	r.stillQueued(waiting)
 	q, err := c.Quota(t.Context(), "p")
 	r.must(err)
-	for _, one := range q.Resources { // two of the placeholders do not count, what took them does
+	for _, one := range q.Resources { // three of the placeholders do not count, what took them does
 		if one.Class == compute.Instances && one.Used != 18 {
 			t.Errorf("the project uses %d instances", one.Used)
 		}
@@ -69,12 +71,12 @@ func TestReservation(t *testing.T) {
 	}
 
 	r.delete(c, taken[:1])
-	r.held(c, "nightly", 3, 1)
+	r.held(c, "nightly", 4, 2)
 	r.stop(string(r.hosts[0].ID))
 	r.startAgents(r.hosts...)
 	more := r.boot(c, 1, into)
 	r.await(more, compute.StateActive)
-	r.held(c, "nightly", 3, 2)
+	r.held(c, "nightly", 4, 3)
 	r.stillQueued(waiting)
 	r.sane()
 
@@ -83,7 +85,7 @@ func TestReservation(t *testing.T) {
 	r.poll("the first of those that wait runs", func() bool {
 		return r.seen.get(waiting[0]).State == compute.StateActive || r.seen.get(waiting[1]).State == compute.StateActive
 	})
-	for _, id := range append(more, taken[1]) {
+	for _, id := range append(more, early[0], taken[1]) {
 		if s := r.seen.get(id).State; s != compute.StateActive {
 			t.Errorf("%s, which was booted into the reservation, is %s when that ends", id, s)
 		}
