@@ -29,10 +29,10 @@ func TestRequestsAndBytesForEachBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytesBetween(before, after, 10)["agent"]; got != (Bytes{Sent: 50, Received: 5}) {
+	if got := bytesBetween(before.traffic, after.traffic, 10)["agent"]; got != (Bytes{Sent: 50, Received: 5}) {
 		t.Errorf("bytes %+v", got)
 	}
-	if got := between(before, after, 10)["agent"]["Produce"]; got != (Requests{PerBoot: 0.1, MeanMS: 2}) {
+	if got := between(before.traffic, after.traffic, 10)["agent"]["Produce"]; got != (Requests{PerBoot: 0.1, MeanMS: 2}) {
 		t.Errorf("requests %+v", got)
 	}
 }
