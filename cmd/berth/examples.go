@@ -16,6 +16,7 @@ func typedExamples() map[string][]string {
 		"api":                   {"api --config /etc/berth/api.yaml", "api --set kafka.prefix=test. --set listen=127.0.0.1:7071"},
 		"queues":                {"queues --config /etc/berth/queues.yaml"},
 		"bench classic":         {"bench classic --hosts 1000"},
+		"bench mix":             {"bench mix --save-after 0s,3s --save-for 60s", "bench mix --life 10m --for 1h -o json"},
 		"capabilities":          {"capabilities", "capabilities -o json"},
 		"capability list":       {"capability list"},
 		"capability remove":     {"capability remove gpu"},
