@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab"
 )
 
@@ -58,6 +60,19 @@ func TestBenchMix(t *testing.T) {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in:\n%s", want, table.String())
 		}
+	}
+}
+
+// One that says it runs, and was never launched, is lost.
+func TestBenchMixFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	p := &planted{
+		fault: func(*planted, hypervisor.Driver, launch) error { return nil },
+		specs: map[compute.InstanceID]hypervisor.Spec{},
+	}
+	out, said, code := benches(t, p, "mix", "--hosts", "3", "--life", "300ms", "--for", "1s", "--warmup-lives", "0")
+	if code != 1 || !strings.Contains(said, "1 lost, 0 doubled") || !strings.Contains(out, "1 lost, 0 doubled") {
+		t.Errorf("exit %d: %s\n%s", code, said, out)
 	}
 }
 
