@@ -86,7 +86,8 @@ func mixFacts(r bench.MixResult) cli.Grid {
 	s := r.Savings
 	add("savings:", "%.1f hosts in the mean; %d ended with the work taken, %d in vain, %d for other reasons",
 		s.Hosts, s.Taken, s.InVain, s.Other)
-	add("outcome:", "%d boots in all: %d error, %d refused, %d lost, %d doubled", r.Boots, r.Error, r.Refused, r.Lost, r.Doubled)
+	add("outcome:", "%d boots in all: %d error, %d refused, %d lost, %d doubled",
+		r.Boots, r.Error, r.Refused, r.Lost, r.Doubled)
 	add("retries:", "%d denied, %d released; %d machines prepared in vain", r.Denied, r.Released, r.Wasted)
 	add("cpu:", "%s", cpu(r.CPU.Share, r.All.Boots))
 	for _, said := range slices.Sorted(maps.Keys(r.Warnings)) {

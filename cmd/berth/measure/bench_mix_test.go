@@ -20,8 +20,8 @@ import (
 func TestBenchMix(t *testing.T) {
 	t.Parallel()
 	args := []string{
-		"mix", "--hosts", "3", "--host-size", "8", "--sizes", "1,4", "--life", "300ms", "--for", "1s", "--save-after", "0s,100ms",
-		"--save-for", "1s", "--grouped", "0.3", "--group-of", "2", "--projects", "2", "-o", "json",
+		"mix", "--hosts", "3", "--host-size", "8", "--sizes", "1,4", "--life", "300ms", "--for", "1s",
+		"--save-after", "0s,100ms", "--save-for", "1s", "--grouped", "0.3", "--group-of", "2", "--projects", "2", "-o", "json",
 	}
 	out, said, code := benches(t, lab.Berth{}, args...)
 	if code != 0 {
@@ -55,7 +55,8 @@ func TestBenchMix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"4 processors, high", "members of groups", "none saves room", "one in 10 saves room after 0.1s, for 1s", "0 lost, 0 doubled",
+		"4 processors, high", "members of groups", "none saves room",
+		"one in 10 saves room after 0.1s, for 1s", "0 lost, 0 doubled",
 	} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in:\n%s", want, table.String())

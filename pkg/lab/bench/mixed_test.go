@@ -73,7 +73,7 @@ func TestAMachineThatCannotBeDeletedEndsTheRun(t *testing.T) {
 		l, b := newLedger(), &boot{name: "b"}
 		l.enter([]*boot{b})
 		d := deletes{map[string]time.Duration{}, func() time.Duration { return 0 }, errors.New("no")}
-		r := reaper{load: newLoad(l, d, nil), all: make(chan struct{}), stop: make(chan struct{}), lives: map[*boot]time.Duration{}}
+		r := reaper{load: newLoad(l, d, nil), all: make(chan struct{}), stop: make(chan struct{})}
 		l.observe(time.Now(), []observation{{name: "b", state: compute.StateActive}})
 		if err := r.run(t.Context()); !errors.Is(err, d.err) {
 			t.Errorf("got %v", err)

@@ -37,7 +37,8 @@ func (l Load) Arrivals() []Arrival {
 			return out
 		}
 		a := Arrival{
-			At: at, Size: random.IntN(len(l.Sizes)), Project: random.IntN(l.Projects), Priority: l.class(random.Float64()),
+			At: at, Size: random.IntN(len(l.Sizes)), Project: random.IntN(l.Projects),
+			Priority: l.class(random.Float64()),
 		}
 		n := 1
 		if random.Float64() < whole {

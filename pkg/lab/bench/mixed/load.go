@@ -48,7 +48,7 @@ func (l Load) Check() error {
 	}{
 		{"hosts", float64(l.Hosts), 1, 10_000}, {"host-size", float64(l.HostSize), 1, 1 << 20},
 		{"life", l.Life.Seconds(), 0.01, 1e6}, {"fill", l.Fill, 0.01, 2},
-		{"grouped", l.Grouped, 0, 1}, {"group-of", float64(l.GroupOf), 1, l.mostOfGroup()},
+		{"grouped", l.Grouped, 0, 1}, {"group-of", float64(l.GroupOf), 1, 10_000},
 		{"projects", float64(l.Projects), 1, 1000}, {"warmup-lives", l.Warmup, 0, 1000},
 		{"for", l.For.Seconds(), 0.1, 7 * 86_400},
 	} {
@@ -60,15 +60,11 @@ func (l Load) Check() error {
 		return compute.Invalid("priorities", fmt.Sprintf("high=%v,low=%v", l.High, l.Low),
 			"give shares from 0 to 1 that are 1 together at most")
 	}
-	return l.checkSizes()
-}
-
-// mostOfGroup is how many members have a host each.
-func (l Load) mostOfGroup() float64 {
-	if l.Grouped == 0 {
-		return 10_000
+	if l.Grouped > 0 && l.GroupOf > l.Hosts {
+		return compute.Invalid("group-of", fmt.Sprint(l.GroupOf),
+			fmt.Sprintf("each member needs a host of its own: give at most %d, or --grouped 0", l.Hosts))
 	}
-	return float64(max(1, l.Hosts))
+	return l.checkSizes()
 }
 
 func (l Load) checkSizes() error {
@@ -84,8 +80,8 @@ func (l Load) checkSizes() error {
 		}
 	}
 	if n := l.Rate() * l.Until().Seconds(); n > mostBoots {
-		return compute.Invalid("for", l.For.String(),
-			fmt.Sprintf("that is some %.0f boots: give a shorter time, fewer hosts or a longer life, for at most %d", n, mostBoots))
+		return compute.Invalid("for", l.For.String(), fmt.Sprintf(
+			"that is some %.0f boots: give a shorter time, fewer hosts or a longer life, for at most %d", n, mostBoots))
 	}
 	return nil
 }
