@@ -21,7 +21,8 @@ func TestBenchMix(t *testing.T) {
 	t.Parallel()
 	args := []string{
 		"mix", "--hosts", "3", "--host-size", "8", "--sizes", "1,4", "--life", "300ms", "--for", "1s",
-		"--save-after", "0s,100ms", "--save-for", "1s", "--grouped", "0.3", "--group-of", "2", "--projects", "2", "-o", "json",
+		"--save-after", "0s,100ms", "--save-for", "1s", "--grouped", "0.3", "--group-of", "2",
+		"--projects", "2", "-o", "json",
 	}
 	out, said, code := benches(t, lab.Berth{}, args...)
 	if code != 0 {

@@ -53,8 +53,8 @@ func (l Load) Arrivals() []Arrival {
 	}
 }
 
-// wholeGroups is the share of what comes that are groups: p groups of n members among 1-p single boots make the share of
-// members p*n/(1-p+p*n).
+// wholeGroups is the share of what comes that are groups: p groups of n members among 1-p single boots make the share
+// of members p*n/(1-p+p*n).
 func (l Load) wholeGroups() float64 {
 	n := float64(l.GroupOf)
 	return l.Grouped / (n - l.Grouped*(n-1))
