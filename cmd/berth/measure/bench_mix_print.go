@@ -82,7 +82,8 @@ func mixFacts(r bench.MixResult) cli.Grid {
 	add := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	add("fill:", "%s in the mean, a tenth of the time %s or less", percent(r.Fill.Mean), percent(r.Fill.P10))
+	add("fill:", "%s in the mean, a tenth of the time %s or less; %s in the mean if none had waited",
+		percent(r.Fill.Mean), percent(r.Fill.P10), percent(r.Offered.Mean))
 	s := r.Savings
 	add("savings:", "%.1f hosts in the mean; %d ended with the work taken, %d in vain, %d for other reasons",
 		s.Hosts, s.Taken, s.InVain, s.Other)

@@ -14,6 +14,7 @@ import (
 type MixResult struct {
 	mixed.Rows
 	Fill    mixed.Fill `json:"fill"`
+	Offered mixed.Fill `json:"offered"` // what it would have been if none had to wait and hosts had room for all
 	Savings MixSavings `json:"savings"`
 	// Of all boots, those of the warm-up too:
 	Boots   int `json:"boots"`
@@ -138,7 +139,10 @@ func (x *mixRun) sumUp(happened outcome) {
 	v := judge(x.sent, happened.Events, happened.Overfull)
 	r.Lost, r.Doubled, r.Wrong = v.lost, v.doubled, append(r.Wrong, v.wrong...)
 	r.Fill = mixed.FillOver(changes(happened.Events, sizes), x.from, x.until, x.m.Load.Processors())
-	r.Fill.Mean, r.Fill.P10 = round(r.Fill.Mean), round(r.Fill.P10)
+	r.Offered = x.m.Load.Offered(x.m.Load.Arrivals())
+	for _, f := range []*mixed.Fill{&r.Fill, &r.Offered} {
+		f.Mean, f.P10 = round(f.Mean), round(f.P10)
+	}
 	r.Load = mixSettings(x.broker.kind, x.o, x.m.Load, x.m.Savings)
 	r.Machine, r.Versions = x.run.result.Machine, x.run.result.Versions
 }

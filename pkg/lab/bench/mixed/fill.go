@@ -20,6 +20,18 @@ type Fill struct {
 	P10  float64 `json:"p10"` // a tenth of the time it was this or less
 }
 
+// Offered is how full these boots would keep the hosts of a load, while it is measured, if none had to wait and hosts had
+// room for all: by chance more or less than the load's Fill.
+func (l Load) Offered(arrivals []Arrival) Fill {
+	var start time.Time
+	var all []Change
+	for _, a := range arrivals {
+		n := l.Sizes[a.Size]
+		all = append(all, Change{start.Add(a.At), n}, Change{start.Add(a.At + a.Life), -n})
+	}
+	return FillOver(all, start.Add(l.From()), start.Add(l.Until()), l.Processors())
+}
+
 // FillOver sums up changes, from the first machine on, over the time from one moment to another.
 func FillOver(changes []Change, from, until time.Time, processors int) Fill {
 	changes = slices.Clone(changes)

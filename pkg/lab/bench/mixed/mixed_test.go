@@ -158,6 +158,18 @@ func TestFillOver(t *testing.T) {
 	}
 }
 
+func TestOffered(t *testing.T) {
+	l := Load{Hosts: 1, HostSize: 8, Sizes: []int{2, 4}, Life: time.Second, Warmup: 10, For: 10 * time.Second}
+	got := l.Offered([]Arrival{
+		{At: 0, Size: 0, Life: time.Minute},              // 2 all the time
+		{At: 15 * time.Second, Size: 1, Life: time.Hour}, // 4 for half of it
+		{At: time.Second, Size: 1, Life: time.Second},    // over before
+	})
+	if want := (Fill{Mean: 0.5, P10: 0.25}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestSumUp(t *testing.T) {
 	var waits []Wait
 	for i := range 100 { // 0.01 s to 1 s
