@@ -34,10 +34,15 @@ func printMix(w io.Writer, r bench.MixResult) error {
 		if r.Waiting > 0 {
 			oldest = seconds(r.Oldest)
 		}
-		g.Rows = append(g.Rows, []string{
-			name, fmt.Sprint(r.Boots), seconds(r.P50), seconds(r.P90), seconds(r.P99), seconds(r.Max),
-			fmt.Sprint(r.Waiting), oldest,
-		})
+		cells := []string{name, fmt.Sprint(r.Boots)}
+		for _, s := range []float64{r.P50, r.P90, r.P99, r.Max} {
+			if r.Boots == 0 {
+				cells = append(cells, "-") // all that there were came in the warm-up
+				continue
+			}
+			cells = append(cells, seconds(s))
+		}
+		g.Rows = append(g.Rows, append(cells, fmt.Sprint(r.Waiting), oldest))
 	}
 	for _, x := range r.Sizes {
 		row(processors(x.Size), x)
