@@ -29,7 +29,7 @@ var fuzzed = map[string]string{
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
 	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames",
 	"pkg/compute.ParseGroupPolicy": "FuzzNames", "pkg/compute.UnmarshalText": "FuzzNames",
-	"pkg/compute.ParsePriority":   "FuzzNames",
+	"pkg/compute.ParsePriority": "FuzzNames", "pkg/compute.ParseAfterwards": "FuzzNames",
 	"pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
 	"pkg/auth.ParseToken": "FuzzParseToken", "pkg/events.ParsePositions": "FuzzPositions",
 	"pkg/events.ParseID": "FuzzID",

@@ -23,6 +23,7 @@ type Config struct {
 	Times        admit.Options // default admit.Defaults()
 	MaxEnded     int           // as in Times, which it changes; 0: as there
 	SoftGroupFor time.Duration // as in Times, which it changes; 0: as there
+	ReserveLead  time.Duration // as in Times, which it changes; 0: as there
 	Share        int           // builds of a project in a queue at least, and a quarter as many for each host; 0: as Times says
 	SyncTimeout  time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
 	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
@@ -51,6 +52,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SoftGroupFor != 0 {
 		c.Times.SoftGroupFor = c.SoftGroupFor
+	}
+	if c.ReserveLead != 0 {
+		c.Times.ReserveLead = c.ReserveLead
 	}
 	if c.SyncTimeout == 0 {
 		c.SyncTimeout = 5 * time.Second

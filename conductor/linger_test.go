@@ -12,7 +12,7 @@ import (
 
 // Only reports of what has happened already, and keeps nobody waiting, linger.
 func TestLinger(t *testing.T) {
-	for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
+	for op := compute.ReportClaim; op <= compute.ReportPreempt; op++ {
 		rec := wire.EncodeReport(compute.Report{
 			Op: op, Project: "p", Instance: "00000000-0000-4000-8000-000000000001", Host: "h", Attempt: 1,
 			Claim: "c", Journal: "j",

@@ -107,7 +107,8 @@ func (t *turn) stepAll(in admit.Input) {
 func (t *turn) applyUpdates() {
 	n := t.inbox.takeAll(t.cfg.Now())
 	t.apply(n)
-	t.view.ReadWhole = min(t.writes, t.inbox.allRead()) >= wire.SchemaWhole
+	read := min(t.writes, t.inbox.allRead())
+	t.view.ReadWhole, t.view.ReadReserved = read >= wire.SchemaWhole, read >= wire.SchemaReserved
 	if n.hostsRead && !t.hostsRead {
 		t.hostsRead = true
 		t.stepAll(admit.HostsRead{})

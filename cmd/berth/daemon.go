@@ -226,7 +226,8 @@ func conductorDaemon() daemon[conductorConfig] {
 			return cell.NewConductor(
 				c,
 				cell.ConductorOptions{
-					Name: s.Name, Ended: s.Limits.Ended, SoftGroupFor: s.Groups.Soft, Share: s.Limits.Builds, SetAside: aside, Hosts: hosts, Publishers: publishers,
+					Name: s.Name, Ended: s.Limits.Ended, SoftGroupFor: s.Groups.Soft, Share: s.Limits.Builds,
+					ReserveLead: s.Reservations.Lead, SetAside: aside, Hosts: hosts, Publishers: publishers,
 				},
 			)
 		},

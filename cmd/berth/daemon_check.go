@@ -112,6 +112,7 @@ func (c conductorConfig) check() error {
 		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
 		config.Between("limits.builds", c.Limits.Builds, 1, 100_000),
 		c.Groups.check(),
+		c.Reservations.check(),
 	)
 }
 
@@ -120,6 +121,13 @@ func (c groupsConfig) check() error {
 		return nil
 	}
 	return compute.Invalid("groups.soft", c.Soft.String(), "give 1s to 1h")
+}
+
+func (c reservationsConfig) check() error {
+	if c.Lead >= time.Second && c.Lead <= 24*time.Hour {
+		return nil
+	}
+	return compute.Invalid("reservations.lead", c.Lead.String(), "give 1s to 24h")
 }
 
 func (c agentConfig) check() error {

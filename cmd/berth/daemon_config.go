@@ -82,6 +82,13 @@ type conductorConfig struct {
 	Name    string               `yaml:"name"`
 	Limits  projectConfig        `yaml:"limits"`
 	Groups  groupsConfig         `yaml:"groups"`
+
+	Reservations reservationsConfig `yaml:"reservations"`
+}
+
+// reservationsConfig is how conductors keep reservations.
+type reservationsConfig struct {
+	Lead time.Duration `yaml:"lead"` // how long before one begins hosts begin to hold room for it
 }
 
 // groupsConfig is how conductors keep the rules of groups.
@@ -193,6 +200,8 @@ func defaultConductorConfig() conductorConfig {
 		Publish: cell.DefaultPublish(),
 		Limits:  projectConfig{Ended: 10_000, Builds: compute.UsualShare},
 		Groups:  groupsConfig{Soft: 10 * time.Second},
+
+		Reservations: reservationsConfig{Lead: 10 * time.Minute},
 	}
 }
 

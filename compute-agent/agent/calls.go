@@ -21,7 +21,7 @@ func prepare(d hypervisor.Driver, keys *sealed.Keys, t task.Task, b compute.Buil
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
 		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
-		SSHKeys: b.SSHKeys,
+		SSHKeys: b.SSHKeys, Placeholder: t.Placeholder, In: t.In,
 	}
 	return func(ctx context.Context) (task.Event, error) {
 		if b.Sealed != "" {

@@ -63,6 +63,7 @@ type loop struct {
 	beacon  beacons
 	drain   drain
 	lacking lacking
+	made    madeRoom
 }
 
 // pending is an action that waits for the journal.
@@ -153,6 +154,7 @@ func (l *loop) iterate() {
 		l.fetches.Changed()
 	}
 	l.pollHost(now)
+	l.giveUpPlaceholders()
 	l.startPinned(now)
 	l.fetches.GiveBack(now)
 	committed := l.commit(now)
@@ -221,6 +223,10 @@ func (l *loop) step(id compute.InstanceID, e task.Event) {
 	if hasSlot(next) != hasSlot(*t) {
 		l.fetches.Changed()
 	}
+	if next.In != t.In { // a host that had forgotten it held that room twice
+		l.free = nil
+		l.fetches.Changed()
+	}
 	l.polls.moved[id] = l.polls.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
 	*t = next
 	l.follow(id, t.Claim, actions)
@@ -258,6 +264,7 @@ func (l *loop) forget(id compute.InstanceID) {
 // savingEnded has others told at once, and the host look at once, that what was kept for one queue is free again.
 func (l *loop) savingEnded(why string) {
 	l.o.Metrics.savingEnded(why)
+	l.made.asked = 0
 	l.beacon.freed = true
 	l.fetches.Freed(time.Now())
 }

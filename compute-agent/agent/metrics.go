@@ -17,10 +17,10 @@ import (
 // each host is and has. A nil *Metrics counts nothing and costs nothing.
 type Metrics struct {
 	telemetry.Bundle
-	offers, taken, released, claims, denied, launches prometheus.Counter
-	failed, savings                                   *prometheus.CounterVec
-	calls                                             *prometheus.HistogramVec
-	answers, writes                                   prometheus.Histogram
+	offers, taken, released, claims, denied, launches, moved prometheus.Counter
+	failed, savings                                          *prometheus.CounterVec
+	calls                                                    *prometheus.HistogramVec
+	answers, writes                                          prometheus.Histogram
 
 	free, capacity, machines, building, offering, state, late *telemetry.Gauges
 }
@@ -47,6 +47,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.savings = m.Counters("berth_agent_savings_ended_total",
 		"Times that a host stopped saving room for a queue, by why: taken (work of it was taken), time (the time was over), "+
 			"gone (the work was), stopped (the host takes no work).", "why")
+	m.moved = m.Counter("berth_agent_preempted_total",
+		"Preemptible machines whose places this host has asked for, for work of the classes above.")
 	m.calls = m.Histograms(
 		"berth_agent_hypervisor_duration_seconds",
 		"Time of calls of the hypervisor, by operation (prepare, launch, power, destroy) and result.",
@@ -195,6 +197,12 @@ func (m *Metrics) wrote(began time.Time) {
 func (m *Metrics) savingEnded(why string) {
 	if m != nil {
 		m.savings.WithLabelValues(why).Inc()
+	}
+}
+
+func (m *Metrics) preempted() {
+	if m != nil {
+		m.moved.Inc()
 	}
 }
 

@@ -24,7 +24,7 @@ func (l *loop) startPinned(now time.Time) {
 		if l.pinnedOver(b, now) {
 			return true
 		}
-		place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, compute.Place{})
+		place, fits := l.placeFor(b)
 		if !fits || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
@@ -54,6 +54,8 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
 	case closed != "":
 		why = closed
+	case b.In.ID != "":
+		why = l.tasks.noRoomIn(b)
 	case l.waitsForRoom(b):
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())

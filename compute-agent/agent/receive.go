@@ -89,8 +89,9 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	}
 	place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, reserved)
 	if l.taken(b, ref, fits, time.Now()) {
-		l.fetches.Took(b.Queue)
+		made := l.tookFor(b.Queue)
 		l.beginTask(b, false, place)
+		l.tasks.madeRoom(b.Instance, made)
 		l.refs.add(ref, b.Instance)
 	}
 }

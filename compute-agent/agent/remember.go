@@ -58,6 +58,10 @@ func remember(t task.Task) journal.Entry {
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace,
 		Group: t.Group, Hold: t.Hold, Stage: stages().toJournal(t.Stage), Version: t.Version, Reboots: t.Reboots,
+		Preemptible: t.Preemptible, Wanted: t.Wanted,
+	}
+	if e.Placeholder = t.Placeholder; t.In != (compute.InPlaceholder{}) {
+		e.In = &t.In
 	}
 	if t.Broken != nil {
 		e.Broken = &journal.Failure{Class: t.Broken.Class, Message: t.Broken.Message}
@@ -77,6 +81,10 @@ func recall(e journal.Entry) task.Task {
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
 		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes},
 		Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage), Version: e.Version, Reboots: e.Reboots,
+		Preemptible: e.Preemptible, Wanted: e.Wanted,
+	}
+	if t.Placeholder = e.Placeholder; e.In != nil {
+		t.In = *e.In
 	}
 	if e.Broken != nil {
 		t.Broken = &task.Failure{Class: e.Broken.Class, Message: e.Broken.Message}
@@ -99,7 +107,7 @@ func machines(list []hypervisor.Machine) []task.Machine {
 		out = append(out, task.Machine{
 			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
 			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Paused: m.Waits, Power: m.Power,
-			Stopped: stopped(m),
+			Stopped: stopped(m), Placeholder: m.Placeholder,
 		})
 	}
 	return out

@@ -18,7 +18,11 @@ import (
 func (l *loop) room() offer.Room {
 	if l.free == nil {
 		held := make([]offer.Held, 0, len(l.tasks))
-		for _, t := range l.tasks {
+		taken := l.tasks.taken()
+		for id, t := range l.tasks {
+			if t.Placeholder && taken[compute.InPlaceholder{ID: id, Attempt: t.Attempt}] {
+				continue // its taker holds that room
+			}
 			held = append(held, offer.Held{Resources: t.Resources, Place: t.Place})
 		}
 		room := l.view.host.Room(held...)
@@ -67,7 +71,10 @@ func (l *loop) ring(look compute.Look) {
 	if !l.stream.live {
 		return
 	}
-	l.fetches.Ring(look, time.Now())
+	now := time.Now()
+	if l.fetches.Ring(look, now); look.Preempt {
+		l.makeRoom(look.Queue, now)
+	}
 }
 
 // within calls what takes so long at most.

@@ -33,9 +33,10 @@ func (l *loop) receiveWhole(b compute.Build, ref wire.WorkRef, reserved compute.
 	if !l.taken(b, ref, fits, now) {
 		return
 	}
-	l.fetches.Took(b.Queue)
+	made := l.tookFor(b.Queue)
 	for i, part := range missing {
 		l.beginTask(part, false, places[i])
+		l.tasks.madeRoom(part.Instance, made)
 		renew = append(renew, part.Instance)
 	}
 	l.keepLocked(ref, renew)

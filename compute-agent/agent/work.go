@@ -152,6 +152,9 @@ func (l *loop) called(c *call, e task.Event, err error) {
 // is the request's own fault, says nothing about the host; nor does an image that is
 // broken here, which is counted by itself.
 func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
+	if t.Placeholder {
+		return // a note on the disk
+	}
 	var f task.Failure
 	switch e := e.(type) {
 	case task.Prepared:

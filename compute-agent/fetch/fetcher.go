@@ -182,6 +182,9 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		}
 	}
 	for _, b := range f.pinned {
+		if b.In.ID != "" {
+			continue // it has its room here already
+		}
 		if !b.WaitUntil.IsZero() && !has.Room.Fits(b.Resources) {
 			continue // nobody knows when it will: until then others may have what is free
 		}

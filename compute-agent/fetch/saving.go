@@ -16,6 +16,7 @@ import (
 type saving struct {
 	queue        compute.QueueName // empty: none
 	since, until time.Time
+	preempt      bool // preemptible machines may be taken away for it
 }
 
 // Ended ways of a saving, as metrics name them.
@@ -39,7 +40,7 @@ func (f *Fetcher) save(l compute.Look, now time.Time) {
 		if s.queue == "" {
 			s.queue, s.since = l.Queue, now
 		}
-		s.until = now.Add(l.Save)
+		s.until, s.preempt = now.Add(l.Save), l.Preempt
 	}
 }
 
@@ -87,6 +88,7 @@ func (f *Fetcher) Saving(now time.Time) *compute.Saving {
 	needs, _, _ := f.needs(f.saving.queue)
 	return &compute.Saving{
 		Queue: f.saving.queue, Needs: needs, Age: now.Sub(f.saving.since), Left: max(0, f.saving.until.Sub(now)),
+		Preempt: f.saving.preempt,
 	}
 }
 

@@ -22,7 +22,8 @@ type Machine struct {
 	Fence     compute.FenceEpoch // as in Spec
 	Resources compute.Resources  // what it holds of the host, running or not
 	compute.Place
-	Launched bool // Launch was called for it: from then on it may have run
+	Launched    bool // Launch was called for it: from then on it may have run
+	Placeholder bool // it is none, and holds room
 	Verdict
 }
 
@@ -73,6 +74,8 @@ type Spec struct {
 	Metadata      map[string]string
 	SSHKeys       []string // lines as in authorized_keys
 	UserData      []byte
+	Placeholder   bool                  // there is no machine to make: it holds room. Only where Capabilities says so
+	In            compute.InPlaceholder // the placeholder on this host whose room it has; none: its own
 }
 
 // Driver makes and ends machines. All methods may be called at any time from
@@ -218,7 +221,9 @@ type Capabilities struct {
 	Foreign  bool   // it sees machines that Berth did not start
 	Devices  bool   // it can give PCI devices to guests
 	Nodes    bool   // it can keep a machine on a NUMA node
-	Detail   string // for the operator: which version, which acceleration
+	// it keeps placeholders, too; one that does not is given a package placeholder over it
+	Placeholders bool
+	Detail       string // for the operator: which version, which acceleration
 	// Warnings say what does not keep machines apart from each other and from the host; after "; " what to do.
 	Warnings []string
 }

@@ -32,7 +32,7 @@ func (s Spec) Check() error {
 func (s Spec) Machine() Machine {
 	return Machine{
 		Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-		Resources: s.Resources.Clone(), Place: s.Place.Clone(),
+		Resources: s.Resources.Clone(), Place: s.Place.Clone(), Placeholder: s.Placeholder,
 	}
 }
 

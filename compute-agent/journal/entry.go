@@ -25,7 +25,13 @@ type Entry struct {
 	Trace     compute.Trace        `json:"trace,omitempty"`
 	Group     compute.GroupName    `json:"group,omitempty"` // it is a member of
 	Hold      time.Duration        `json:"hold,omitempty"`  // how long its claim may have to wait for an answer
-	Stage     Stage                `json:"stage"`
+	// it has no machine, and holds room for the instance that takes it
+	Placeholder bool                   `json:"placeholder,omitempty"`
+	In          *compute.InPlaceholder `json:"in,omitempty"` // whose room it has
+	// its place may be asked for, and it was
+	Preemptible bool  `json:"preemptible,omitempty"`
+	Wanted      bool  `json:"wanted,omitempty"`
+	Stage       Stage `json:"stage"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`
 	End     *End                `json:"end,omitempty"`     // StageEnding

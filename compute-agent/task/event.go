@@ -52,7 +52,12 @@ type (
 		Claim   compute.ClaimID
 		Queue   compute.QueueName // empty: it is not said what the machine is of
 		Group   compute.GroupName
+		In      compute.InPlaceholder
+
+		Preemptible bool
 	}
+	// Preempt says that the place of the machine is wanted for work of a queue.
+	Preempt struct{ For compute.QueueName }
 	// Commanded is a user's wish about a running machine.
 	Commanded struct {
 		Attempt compute.Attempt
@@ -96,6 +101,7 @@ func (Granted) event()       {}
 func (Denied) event()        {}
 func (Deleted) event()       {}
 func (Confirm) event()       {}
+func (Preempt) event()       {}
 func (Commanded) event()     {}
 func (Fenced) event()        {}
 func (Acked) event()         {}

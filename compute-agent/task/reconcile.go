@@ -19,10 +19,11 @@ type Machine struct {
 	Fence     compute.FenceEpoch // that it was taken under
 	Resources compute.Resources
 	compute.Place
-	Launched bool // it may have run
-	Paused   bool // launched, and stands still until Launch is called again
-	Power    compute.PowerState
-	Stopped  Stopped
+	Placeholder bool
+	Launched    bool // it may have run
+	Paused      bool // launched, and stands still until Launch is called again
+	Power       compute.PowerState
+	Stopped     Stopped
 }
 
 // Adopted is a task as it goes on after a restart. Its actions are carried out
@@ -100,7 +101,7 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 func stranger(m Machine) Task {
 	return Task{
 		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
-		Resources: m.Resources, Place: m.Place,
+		Resources: m.Resources, Place: m.Place, Placeholder: m.Placeholder,
 		Stage: Claiming, Answered: true,
 	}
 }

@@ -117,6 +117,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 			compute.Build{
 				Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(),
 				Resources: compute.Resources{compute.VCPU: 1}, Hold: w.hold(),
+				Preemptible: w.is("preemptible"),
 			},
 			compute.Place{}, w.claim(), w.fence(0), w.is("pinned"),
 		)
@@ -158,7 +159,11 @@ func event(t *testing.T, w words) Event {
 	case "confirm":
 		return Confirm{
 			w.attempt(), w.claim(), compute.QueueName(w.args["queue"]), compute.GroupName(w.args["group"]),
+			compute.InPlaceholder{ID: compute.InstanceID(w.args["in"]), Attempt: compute.Attempt(len(w.args["in"]))},
+			w.is("preemptible"),
 		}
+	case "preempt":
+		return Preempt{compute.QueueName(w.args["queue"])}
 	case "seen":
 		return Seen{There: !w.is("nothing"), Power: powers[w.plain[0]], Stopped: w.stopped()}
 	case "power-done":
@@ -169,7 +174,7 @@ func event(t *testing.T, w words) Event {
 		}
 		return done
 	case "acked":
-		for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
+		for op := compute.ReportClaim; op <= compute.ReportPreempt; op++ {
 			if w.is(op.String()) {
 				return Acked{op, w.attempt(), w.claim()}
 			}
@@ -227,6 +232,9 @@ func name(a Action) string {
 
 func reported(r compute.Report) string {
 	line := fmt.Sprintf("%s attempt %d claim %s", r.Op, r.Attempt, r.Claim)
+	if r.Queue != "" {
+		line += fmt.Sprintf(" for %s", r.Queue)
+	}
 	if r.Fence != 0 {
 		line += fmt.Sprintf(" fence %d", r.Fence)
 	}
@@ -282,6 +290,7 @@ func (s *tale) crash(w words) []string {
 		Instance: t.Instance, Project: t.Project, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim:     t.Claim,
 		Resources: t.Resources, Stage: t.Stage, Broken: t.Broken, End: t.End, Version: t.Version, Reboots: t.Reboots,
+		Preemptible: t.Preemptible, Wanted: t.Wanted,
 	}
 	if kept.Stage == Running {
 		kept.Stage = Launching

@@ -69,6 +69,8 @@ func (s *step) on(e Event) {
 		s.seen(e)
 	case Tick:
 		s.tick()
+	case Preempt:
+		s.wanted(e.For)
 	case Quit:
 		if s.Stage == Preparing {
 			s.release()
@@ -131,7 +133,7 @@ func (s *step) prepared(broken *Failure) {
 func (s *step) claim() {
 	s.Asked = s.now
 	r := s.report(compute.ReportClaim)
-	r.Report.Fence = s.Fence
+	r.Report.Fence, r.Report.MadeRoom = s.Fence, s.MadeRoom
 	if s.Hold > 0 && s.Broken != nil { // it is not granted together with what can run
 		r.Report.Class, r.Report.Message = s.Broken.Class, cmp.Or(s.Broken.Message, "it could not be prepared")
 	}
@@ -225,8 +227,21 @@ func (s *step) fenced() {
 // learn takes what a lost journal knew of a machine that was adopted.
 func (s *step) learn(c Confirm) {
 	if s.Queue == "" && c.Queue != "" {
-		s.Queue, s.Group, s.dirty = c.Queue, c.Group, true
+		s.Queue, s.Group, s.In, s.Preemptible, s.dirty = c.Queue, c.Group, c.In, c.Preemptible, true
 	}
+}
+
+// wanted asks for the place of the machine. That it was asked for is in the journal before, so that a life after this one
+// asks for no other in its stead.
+func (s *step) wanted(q compute.QueueName) {
+	if s.Stage != Running || !s.Preemptible {
+		return
+	}
+	s.dirty = s.dirty || !s.Wanted
+	s.Wanted = true
+	r := s.report(compute.ReportPreempt)
+	r.Report.Queue = q
+	s.do(r)
 }
 
 func (s *step) confirm() {

@@ -24,14 +24,19 @@ type Task struct {
 	Fence     compute.FenceEpoch // of the last fence that this host had acted on when it was taken
 	Resources compute.Resources
 	compute.Place
-	Trace   compute.Trace
-	Group   compute.GroupName // it is a member of; empty: none
-	Hold    time.Duration     // how long its claim may have to wait for an answer; 0: it is of no set
-	Stage   Stage
-	Broken  *Failure            // Preparing failed; a grant is answered with it
-	End     *End                // Ending only
-	Version compute.Version     // of the highest power command that was begun
-	Reboots []compute.CommandID // begun, and so never again; the newest last
+	Trace compute.Trace
+	Group compute.GroupName // it is a member of; empty: none
+	Hold  time.Duration     // how long its claim may have to wait for an answer; 0: it is of no set
+	// it has no machine, and holds room for the instance that takes it
+	Placeholder bool
+	In          compute.InPlaceholder // whose room it has; none: its own
+	// Preemptible says that its place may be asked for, and Wanted that it was: it goes.
+	Preemptible, Wanted bool
+	Stage               Stage
+	Broken              *Failure            // Preparing failed; a grant is answered with it
+	End                 *End                // Ending only
+	Version             compute.Version     // of the highest power command that was begun
+	Reboots             []compute.CommandID // begun, and so never again; the newest last
 
 	Power     compute.PowerState // Running: as last seen
 	Stopped   Stopped            // Running, and stopped: why, as last seen
@@ -47,6 +52,7 @@ type Task struct {
 	Told      bool                  // Ending: Kafka has what is to be said about it, or there is nothing
 	Tries     int                   // Ending: how often Destroy failed
 	RetryAt   time.Time             // Ending: when Destroy is tried again
+	MadeRoom  uint32                // so many machines were taken away for it here, which the claim says
 }
 
 // Stage is how far a task is; it only moves forward.
@@ -165,6 +171,7 @@ func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence comp
 	t := Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
 		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned, Hold: b.Hold,
+		Placeholder: b.Placeholder, In: b.In, Preemptible: b.Preemptible,
 	}
 	if b.Group != nil {
 		t.Group = b.Group.Name

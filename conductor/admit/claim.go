@@ -47,8 +47,12 @@ func (s *step) grant(e *entry, r compute.Report, of compute.Set) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
 		inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
+		inst.SetMadeRoom(r.MadeRoom)
 		if of != inst.Boot.Set() {
 			inst.Boot.InSet(of)
+		}
+		if p := s.placeholderOf(inst); p != nil {
+			inst.Boot.Takes(compute.InPlaceholder{ID: p.inst.ID, Attempt: p.inst.Attempt})
 		}
 	})
 	s.noteVoice(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
@@ -112,7 +116,7 @@ func (s *step) hostRefused(e *entry, r compute.Report) *compute.Reason {
 	case slices.Contains(inst.Boot.Avoid, r.Host):
 		return attemptOver(r, "the request avoids this host")
 	}
-	return nil
+	return s.refuseTaker(e, r)
 }
 
 // denial answers a claim with no.
@@ -146,6 +150,10 @@ func (s *step) pinnedRefused(e *entry, r compute.Report) {
 		return
 	}
 	inst := e.inst
+	if inst.State == compute.StateQueued && taking(inst) {
+		s.takerRefused(e, r)
+		return
+	}
 	if inst.State == compute.StateQueued && !pinned(inst) {
 		s.placeRefused(e, r)
 		return

@@ -49,7 +49,10 @@ func Effects(inst *compute.Instance, now time.Time) []Effect {
 	case compute.StateStarting:
 		effects = append(effects, tell(inst, compute.CommandGrant, now))
 	case compute.StateActive:
-		if inst.Command != nil {
+		switch {
+		case going(inst):
+			effects = append(effects, tell(inst, compute.CommandDelete, now))
+		case inst.Command != nil:
 			power := tell(inst, compute.CommandPower, now)
 			power.Command.Power = inst.Command
 			effects = append(effects, power)
@@ -74,7 +77,8 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 		c.Journal = inst.Journal
 	}
 	if op == compute.CommandConfirm {
-		c.Queue, c.Group = inst.Queue, inst.Boot.Group()
+		c.Queue, c.Group, c.In = inst.Queue, inst.Boot.Group(), inst.Boot.In()
+		c.Preemptible = inst.Boot.Preemptible() != (compute.Preemptible{})
 	}
 	return Tell{Host: inst.Host, Command: c}
 }
@@ -96,6 +100,7 @@ func buildOf(inst *compute.Instance, now time.Time) compute.Build {
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden, Sealed: inst.Boot.Sealed,
 		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: []byte(inst.Boot.UserData), SSHKeys: inst.Boot.SSHKeys,
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
+		Placeholder: inst.IsPlaceholder(), Preemptible: inst.Boot.Preemptible() != (compute.Preemptible{}),
 	}
 	if inst.Waits() {
 		build.Hold = compute.SetHold

@@ -13,11 +13,15 @@ import (
 // a dead host, in every state, with what then becomes of them.
 func TestFateIsWhatHappens(t *testing.T) {
 	const claimed, started = "; claim 1 host=h1", "; claim 1 host=h1; started 1 host=h1"
-	for _, boot := range []string{"boot 1", "boot 1 host=h1"} {
+	for _, boot := range []string{
+		"boot 1", "boot 1 host=h1", "boot 1 preemptible=delete", "boot 1 preemptible=requeue",
+		"boot 1 preemptible=requeue host=h1",
+	} {
 		for _, then := range []string{
 			"", claimed, started, started + "; delete 1", started + "; hello host=h1 journal=j1",
+			started + "; preempt 1 host=h1 queue=m1.small",
 		} {
-			if boot+then == "boot 1" {
+			if then == "" && !strings.Contains(boot, "host") {
 				continue // nobody's yet
 			}
 			for _, op := range []compute.RequestOp{compute.OpFence, compute.OpForget} {

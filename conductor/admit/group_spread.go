@@ -117,12 +117,13 @@ func (s *step) holdLoaded(g *group) {
 // spreadBoot is a boot as its group has it: with the value that the conductor chooses for it, if the group spreads its
 // members and the boot chooses none, or why there is no such value.
 func (s *step) spreadBoot(p compute.Project, b compute.Boot) (compute.Boot, *compute.Reason) {
-	b.Rules = compute.RulesOf(b.Group(), b.Set(), b.Priority())
+	b.Rules = b.AskedRules()
 	rule, ok := s.view.Groups[compute.GroupKey{Project: p, Name: b.Group()}]
 	if !ok || rule.Spread == "" {
 		return b, nil
 	}
-	r := compute.PlacementRules{Group: rule.Name, Set: b.Set(), Spread: rule.Spread, Chosen: rule.Chooses(b), Priority: b.Priority()}
+	r := *b.Rules
+	r.Spread, r.Chosen = rule.Spread, rule.Chooses(b)
 	if r.Chosen {
 		values, reason := s.view.offered(rule, b)
 		if reason != nil {

@@ -192,15 +192,17 @@ func claimedSince(inst *compute.Instance, fence compute.FenceEpoch) bool {
 //	            fence                          forget
 //	queued      (pinned) waits on              error: PinnedHostUnavailable
 //	starting    next attempt                   next attempt; pinned: as queued
-//	active      next attempt; pinned, or no    error: HostLost
-//	            longer offered: HostLost
+//	active      next attempt; pinned, or no    error: HostLost; a placeholder: as
+//	            longer offered: HostLost       by fence
 //	deleting    deleted                        deleted
+//	noticed     next attempt, or deleted       next attempt, or deleted
 func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 	inst, forget := e.inst, op == compute.OpForget
 	switch {
 	case inst.State == compute.StateDeleting:
 		s.deleted(e, inst.Reason)
-	case inst.State == compute.StateActive && (forget || pinned(inst)):
+	case s.loseNoticed(e, id):
+	case inst.State == compute.StateActive && (forget && !inst.IsPlaceholder() || pinned(inst)):
 		s.end(e, &compute.Reason{
 			Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead",
 		})
@@ -237,7 +239,9 @@ func (s *step) evacuate(e *entry, id compute.HostID) {
 			Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead",
 		}
 		requeue(inst, time.Time{})
-		inst.Deadline = s.at().Add(inst.Boot.Deadline)
+		if inst.Deadline = s.at().Add(inst.Boot.Deadline); inst.IsPlaceholder() {
+			inst.Deadline = inst.Boot.Placeholder().Until
+		}
 		if ran {
 			inst.Failures = nil
 		}

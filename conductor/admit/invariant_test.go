@@ -78,6 +78,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 	c.verifyIndexes()
 	c.verifyGroups(view, now)
 	c.verifySets()
+	c.verifyReservations()
 	c.verifyWholes(out, view)
 	if !out.Due.Equal(c.NextDue()) {
 		c.t.Fatalf("due %v, but the next timer is due %v", out.Due, c.NextDue())
@@ -128,6 +129,11 @@ func (c *checked) verifyVersion(inst *compute.Instance) {
 		(before.Host != inst.Host || before.Claim != inst.Claim); moved {
 		c.t.Fatalf("moved from %s to %s without being queued between", before.Host, inst.Host)
 	}
+	then := inst.Boot.Preemptible().Then
+	if n := inst.Notice(); n != nil &&
+		(inst.State != compute.StateActive || then == compute.KeepsItsPlace || n.Class == compute.PriorityLow) {
+		c.t.Fatalf("%s, which is %s and %s, has notice %+v", inst.ID, inst.State, then, *n)
+	}
 	hasHost := inst.Host != "" && inst.Claim != ""
 	if inst.State.OnHost() != hasHost && (inst.State.OnHost() || inst.State == compute.StateQueued) {
 		c.t.Fatalf("%s on host %q by claim %q", inst.State, inst.Host, inst.Claim)
@@ -141,8 +147,15 @@ func (c *checked) verifyEffects(inst *compute.Instance, out Output, view View, n
 	if inst.State == compute.StateQueued && inst.Boot.Group() != "" {
 		return // its group says where it is offered, if it is
 	}
-	if e := c.instances[inst.ID]; e.pub != nil && e.pub.state == heldByShare {
+	e, before := c.instances[inst.ID], c.last[inst.ID]
+	if e.pub != nil && (e.pub.state == heldByShare || e.pub.state == heldForReservation) || taking(inst) {
 		return
+	}
+	if before != nil && before.State == inst.State && before.Boot.Placeholder() != inst.Boot.Placeholder() {
+		return // who has it says nothing to any host
+	}
+	if before != nil && taking(before) {
+		return // nor does that it has none any more
 	}
 	var want []Effect
 	for _, effect := range Effects(inst, now.Round(0).UTC()) {
@@ -168,7 +181,7 @@ func (c *checked) verifyIndexes() {
 		if e == nil || e.inst != inst {
 			c.t.Fatalf("%s is not what was written", id)
 		}
-		if inst.State.Counts() {
+		if inst.Counts() {
 			used[inst.Project] = used[inst.Project].Plus(inst.Resources).Plus(compute.Resources{compute.Instances: 1})
 		}
 		if h := hostOf(inst); h != "" {
@@ -219,7 +232,7 @@ func (c *checked) verifyTimer(e *entry) {
 		return
 	}
 	// A host that has fallen silent leaves timers behind that find nothing to do.
-	if !e.timer.due.Equal(due) && !due.IsZero() {
+	if early := c.silenced(e) && e.timer.due.Before(due); !e.timer.due.Equal(due) && !due.IsZero() && !early {
 		c.t.Fatalf("the timer of %s is set for %v, something is due at %v", e.inst.ID, e.timer.due, due)
 	}
 }

@@ -34,6 +34,7 @@ type Options struct {
 	SharePerHost  int
 	ShareEvery    time.Duration // how often a project that has more is looked at
 	SharePatience int           // after as many looks without a claim more are published; doubles each time
+	ReserveLead   time.Duration // so long before a reservation begins hosts begin to hold room for it
 	KeepEnded     time.Duration // a deleted or failed record stays this long; at least the retention of requests
 	MaxEnded      int           // of a project as many that have ended stay, the newest
 	MaxFences     int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
@@ -58,9 +59,10 @@ func Defaults() Options {
 		SetTry:          compute.SetTry,
 		SetPauseMax:     5 * time.Minute,
 		ShareLeast:      compute.UsualShare, SharePerHost: 4, ShareEvery: time.Second, SharePatience: 5,
-		KeepEnded: 15 * 24 * time.Hour,
-		MaxEnded:  10_000,
-		MaxFences: 10_000,
+		ReserveLead: 10 * time.Minute,
+		KeepEnded:   15 * 24 * time.Hour,
+		MaxEnded:    10_000,
+		MaxFences:   10_000,
 	}
 }
 

@@ -30,6 +30,8 @@ func (s *step) report(r compute.Report) {
 		s.claim(e, r)
 	case r.Op == compute.ReportPinned:
 		s.pinnedRefused(e, r)
+	case r.Op == compute.ReportPreempt:
+		s.preempt(e, r)
 	case e != nil && isHolder(e.inst, r):
 		s.fromHolder(e, r)
 	case e.keeps(r) && absent(r.Op):
@@ -50,6 +52,7 @@ func isHolder(inst *compute.Instance, r compute.Report) bool {
 //	           started     changed   failed           returned      gone
 //	starting   active      –         next attempt     next attempt  next attempt
 //	active     (confirms)  power     error            error         error
+//	  to be requeued                 next attempt     next attempt  next attempt
 //	deleting   –           –         deleted          deleted       deleted
 func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
@@ -69,6 +72,9 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 		case state == compute.StateStarting:
 			s.revoke(e, r)
 			s.failedAttempt(e, failure(r, s.at()))
+		case requeues(e.inst):
+			s.revoke(e, r)
+			s.requeuePreempted(e)
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
 			if e.inst.Command != nil {
@@ -131,6 +137,7 @@ func (s *step) machineThere(e *entry, r compute.Report) {
 		inst.Confirm, inst.Journal, inst.Power, inst.Stopped = next.Confirm, next.Journal, next.Power, next.Stopped
 		inst.Command, inst.Answer = next.Command, next.Answer
 	})
+	s.takeWhenDue(e, s.at())
 }
 
 // stopped is why a machine does not run.
@@ -161,6 +168,10 @@ func failure(r compute.Report, at time.Time) compute.Failure {
 // failedAttempt tries again, elsewhere if it can be, after a back-off; or ends
 // what will not get better and what was tried often enough.
 func (s *step) failedAttempt(e *entry, f compute.Failure) {
+	if e.inst.IsPlaceholder() {
+		s.holdElsewhere(e, f)
+		return
+	}
 	failures := append(slices.Clone(e.inst.Failures), f)
 	reason := &compute.Reason{
 		Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message,
@@ -209,6 +220,10 @@ func describeFailures(failures []compute.Failure) string {
 // lostActive ends a machine that ran and, by its own host's word, is not there
 // any more.
 func (s *step) lostActive(e *entry, r compute.Report) {
+	if e.inst.IsPlaceholder() {
+		s.holdElsewhere(e, failure(r, s.at()))
+		return
+	}
 	reason := &compute.Reason{
 		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message,
 	}
@@ -224,6 +239,11 @@ func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
+	inst.EndNotice(inst.ChangedAt)
+	inst.SetMadeRoom(0)
+	if taking(inst) {
+		inst.Boot.Takes(compute.InPlaceholder{ID: inst.Boot.In().ID})
+	}
 	clearPower(inst)
 }
 

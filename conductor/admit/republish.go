@@ -18,7 +18,8 @@ import (
 //	     ▼           │   └─▶ unknown (or loaded) ────┘
 //	awaitingQueue ───┘
 //	heldByGroup ─────┤
-//	heldByShare ─────┘
+//	heldByShare ─────┤
+//	heldForReservation
 type publication struct {
 	state       progress
 	told        bool            // it was offered to one host
@@ -42,16 +43,17 @@ type setClaims struct {
 type progress uint8
 
 const (
-	unpublished   progress = iota // not due, or no longer queued
-	awaitingQueue                 // its queue is not listed
-	heldByGroup                   // no host may have it now, by the rule of its group
-	heldByShare                   // its project has as many in the queue as it may
-	pending                       // published; where it landed is not known yet
-	known                         // published at an offset
-	passed                        // the queue is finished with that offset: lost, unless a claim comes
-	unknown                       // perhaps published, at an offset that is not known
-	claimed                       // a host has claimed it, and waits for the rest of its set
-	carried                       // published with the one that leads its set, which is offered whole
+	unpublished        progress = iota // not due, or no longer queued
+	awaitingQueue                      // its queue is not listed
+	heldByGroup                        // no host may have it now, by the rule of its group
+	heldByShare                        // its project has as many in the queue as it may
+	heldForReservation                 // a placeholder, or what takes one, that is not to be offered now
+	pending                            // published; where it landed is not known yet
+	known                              // published at an offset
+	passed                             // the queue is finished with that offset: lost, unless a claim comes
+	unknown                            // perhaps published, at an offset that is not known
+	claimed                            // a host has claimed it, and waits for the rest of its set
+	carried                            // published with the one that leads its set, which is offered whole
 )
 
 // queue is what waits in one queue, as far as this partition knows. There is one for each

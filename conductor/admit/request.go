@@ -25,6 +25,8 @@ func (s *step) request(r compute.Request) {
 	switch r.Op {
 	case compute.OpBootSet:
 		s.bootSet(r)
+	case compute.OpReserve:
+		s.reserve(r)
 	case compute.OpFence, compute.OpForget:
 		s.hostDead(r.Host, r.Op, r.Fence)
 	case compute.OpConfirm:
@@ -51,7 +53,11 @@ func (s *step) boot(r compute.Request) {
 	}
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
 	reason := s.admit(inst, *r.Boot)
-	if reason == nil {
+	switch {
+	case reason != nil:
+	case inst.Boot.Reservation() != "":
+		reason = s.take(inst) // which counts in the quota until it is taken
+	default:
 		reason = s.withinQuota(inst.Project, quota.Ask(inst.Boot.Priority(), inst.Resources))
 	}
 	if reason != nil {
@@ -92,6 +98,9 @@ func (s *step) enqueue(inst *compute.Instance) {
 	inst.State, inst.Attempt = compute.StateQueued, 1
 	s.ensureGroup(inst, s.view)
 	inst.QueuedAt, inst.Deadline = s.at(), inst.AcceptedAt.Add(inst.Boot.Deadline)
+	if p := s.placeholderOf(inst); p != nil && fromOf(p).After(inst.AcceptedAt) {
+		inst.Deadline = fromOf(p).Add(inst.Boot.Deadline)
+	}
 }
 
 // withinQuota is why a project may not have so much more; nil if it may.
@@ -141,6 +150,7 @@ func (s *step) destroy(e *entry, why *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason = compute.StateDeleting, true, why
 		inst.Command, inst.Confirm = nil, false
+		inst.EndNotice(s.at())
 	})
 }
 
@@ -151,6 +161,7 @@ func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
 		inst.PublishAt = time.Time{}
+		inst.EndNotice(s.at())
 		inst.Boot.DropUserData()
 		offerIn(inst, "")
 		clearPower(inst)
@@ -170,6 +181,10 @@ func (s *step) power(r compute.Request) {
 			r.Op, r.Instance, state))
 		return
 	}
+	if n := e.inst.Notice(); n != nil && (n.Going || r.Op != compute.OpStop) {
+		s.reject(fmt.Sprintf("%s of %s, which goes: %s", r.Op, r.Instance, n.Reason(e.inst.Attempt).Detail))
+		return
+	}
 	if op, was := e.inst.Commanded(r.Command); was {
 		if op != r.Op {
 			s.reject(fmt.Sprintf(
@@ -179,12 +194,17 @@ func (s *step) power(r compute.Request) {
 		}
 		return
 	}
+	if e.inst.IsPlaceholder() {
+		s.reject(fmt.Sprintf("%s of %s, which is a placeholder of reservation %s: it has no machine; boot one into it",
+			r.Op, r.Instance, e.inst.Boot.Placeholder().Of))
+		return
+	}
 	s.change(e, func(inst *compute.Instance) {
 		inst.Command = &compute.PowerCommand{
 			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(),
 		}
 		if r.Command == "" {
-			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
+			inst.Command.Command = ownCommand(inst)
 		}
 	})
 }

@@ -24,11 +24,15 @@ import (
 // A line of a story is one command; what it led to is indented below it.
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [zone=a] [attempts=3] [deadline=1h] [host=H] [avoid=H] [group=G] [priority=high] [fail] [at=+5s]
+//		[preemptible=delete|requeue [grace=30s]]
+//	boot ID reservation=R         it takes a placeholder of it
+//	reserve NAME ID... [as boot] for=2h [from=+1h]   hosts hold room for as many
 //	boot-set ID ID... [as boot]   boots that start all or not at all; priority=low,high: of the first and the rest
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H
 //		[attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
+//		of claim: [room=2] machines taken away for it;  preempt ID host=H queue=Q: its place is wanted
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
 //	fence|forget host=H [fence=7]
 //	sent ID offset=7|gone|failed  where its last publication landed
@@ -36,6 +40,7 @@ import (
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
 //	group NAME [project=p] policy=affinity [most=1] [over=gpu] [spread=zone] [skew=1], ungroup NAME [project=p]
+//	anew                          all begins anew
 //	read-whole                    all begins anew, where all read sets that are offered whole, and m1.large is listed
 //	values zone a b c             the catalog has these values on an axis
 //	quota PROJECT VCPU=2 [high:VCPU=1]
@@ -100,6 +105,7 @@ func fresh(t interface {
 // listed, m1.large is not yet.
 func catalog() View {
 	v := NewView()
+	v.ReadReserved = true
 	v.Capabilities["gpu"] = compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
 		{Value: "a100", Requires: []compute.Trait{"CUSTOM_A100"}, Consumes: compute.Resources{"CUSTOM_GPU": 1}},
 	}}
@@ -124,9 +130,9 @@ func (s *story) do(t *testing.T, line string) []string {
 	words := strings.Fields(line)
 	a := parse(words[1:])
 	switch words[0] {
-	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change", "boot-set":
+	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change", "boot-set", "reserve":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
-	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
+	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello", "preempt":
 		return s.hear(Reported{Report: report(t, words[0], a)})
 	case "beacon":
 		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Voice: voice(a)})
@@ -152,6 +158,9 @@ func (s *story) do(t *testing.T, line string) []string {
 		*s = *newStory(t)
 		s.view.ReadWhole = true
 		s.view.Queues["m1.large"], _ = s.view.Resolve(compute.Boot{Flavor: "m1.large"})
+		return nil
+	case "anew":
+		*s = *newStory(t)
 		return nil
 	case "values":
 		return s.values(a)
@@ -243,8 +252,27 @@ func describe(inst *compute.Instance) string {
 			text += ", whole in " + string(q)
 		}
 	}
+	if p := inst.Boot.Placeholder(); p.Of != "" {
+		if text += " for " + string(p.Of); p.Taker != "" {
+			text += ", taken by " + short(p.Taker)
+		}
+	}
+	if in := inst.Boot.In(); in.ID != "" {
+		if text += " in " + short(in.ID); in.Attempt > 0 {
+			text += fmt.Sprintf(" attempt %d", in.Attempt)
+		}
+	}
 	if inst.Confirm {
 		text += " to be confirmed"
+	}
+	if n := inst.Notice(); n != nil {
+		text += fmt.Sprintf(" noticed by %s for %s in %s until +%s", n.Host, n.Class, n.Queue, n.Until.Sub(n.At))
+		if n.Going {
+			text += ", going"
+		}
+	}
+	if n := inst.MadeRoom(); n > 0 {
+		text += fmt.Sprintf(" for which %d went", n)
 	}
 	if !inst.PublishAt.IsZero() {
 		text += " due in " + inst.PublishAt.Sub(inst.ChangedAt).String()
@@ -289,6 +317,9 @@ func (s *story) effect(effect Effect) string {
 		if c.Group != "" {
 			text += fmt.Sprintf(" of queue %s and group %s", c.Queue, c.Group)
 		}
+		if c.Preemptible {
+			text += " preemptible"
+		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
 		}
@@ -297,6 +328,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Build != nil {
 			s.builds[c.Instance], s.told[c.Instance] = *c.Build, true
+			if in := c.Build.In; in.ID != "" {
+				text += fmt.Sprintf(" in %s attempt %d", short(in.ID), in.Attempt)
+			}
 			if !c.Build.WaitUntil.IsZero() {
 				text += fmt.Sprintf(" waits for %s", c.Build.WaitUntil.Sub(s.now))
 			}

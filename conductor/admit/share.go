@@ -83,7 +83,7 @@ func (s *State) enterLine(e *entry) {
 
 // loadShare takes note of work that waited when the partition was loaded.
 func (s *State) loadShare(e *entry) {
-	if !pinned(e.inst) && e.inst.Whole() == "" {
+	if !pinned(e.inst) && !taking(e.inst) && e.inst.Whole() == "" {
 		h := s.share(e)
 		h.loaded = append(h.loaded, e)
 		s.touchShare(h)

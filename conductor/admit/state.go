@@ -23,6 +23,7 @@ type State struct {
 	queues        map[compute.QueueName]*queue
 	groups        map[compute.GroupKey]*group
 	sets          map[compute.InstanceID]*set
+	reservations  map[compute.ReservationKey]*reservation
 	keeping       map[compute.InstanceID]*set // those of sets that have claims, and wait for others
 	touched       []*group                    // something happened in them in this step
 	wholes        []*set                      // they are to be offered whole at the end of this step
@@ -51,6 +52,9 @@ func New(opts Options) *State {
 		groups:    map[compute.GroupKey]*group{},
 		sets:      map[compute.InstanceID]*set{},
 		keeping:   map[compute.InstanceID]*set{},
+
+		reservations: map[compute.ReservationKey]*reservation{},
+
 		shares:    map[shareKey]*share{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
@@ -109,6 +113,8 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 		switch {
 		case isCarried(inst):
 			e.pub.state = carried
+		case taking(inst):
+			e.pub.told = true // perhaps
 		case !pinned(inst) && inst.Whole() == "" && !view.listed(inst.Queue):
 			s.awaitQueue(e)
 		default:
@@ -201,6 +207,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	}
 	s.regroup(e)
 	s.joinSet(e, old, now)
+	s.joinReservation(e, old)
 	if old == nil {
 		return
 	}

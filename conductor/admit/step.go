@@ -95,9 +95,9 @@ func (s *step) write(e *entry, next *compute.Instance) {
 
 // record makes next the record, and says nothing to anybody.
 func (s *step) record(e *entry, next *compute.Instance) {
-	was := compute.StateNone
-	if e.inst != nil {
-		was = e.inst.State
+	was, old := compute.StateNone, e.inst
+	if old != nil {
+		was = old.State
 	}
 	s.out.Was = append(s.out.Was, was)
 	s.shared.Instance(next)
@@ -110,6 +110,7 @@ func (s *step) record(e *entry, next *compute.Instance) {
 	if set != nil && next.State.Ended() {
 		s.memberEnded(set, e)
 	}
+	s.reservationChanged(e, old)
 }
 
 // emitEffects emits what follows from the record as it is, and sets its timer. Work
@@ -131,7 +132,11 @@ func (s *step) offer(e *entry) {
 				s.hold(e)
 				continue
 			}
-			effect = s.asMember(e, effect)
+			if !s.reservationLets(e) {
+				s.holdForReservation(e)
+				continue
+			}
+			effect = s.asTaker(e, s.asMember(e, effect))
 		}
 		switch effect := effect.(type) {
 		case Publish:
@@ -185,6 +190,7 @@ func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Fail
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
+		inst.EndNotice(s.at())
 		inst.Boot.DropUserData()
 		offerIn(inst, "")
 		clearPower(inst)

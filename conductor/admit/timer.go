@@ -64,12 +64,24 @@ func (s *State) next(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
-		return earliest(inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e), s.awaitedEnough(e))
+		return earliest(
+			inst.Deadline, s.noCapacity(e), inst.PublishAt, s.republishAt(e), s.softDue(e), s.awaitedEnough(e), s.reservedDue(e),
+		)
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
-	case s.unanswered(e):
+	case inst.HoldsRoom():
+		return earliest(s.repeatAt(e), inst.Boot.Placeholder().Until)
+	case !noticeDue(inst).IsZero():
+		return earliest(noticeDue(inst), s.repeatAt(e))
+	}
+	return s.repeatAt(e)
+}
+
+// repeatAt is when the host of an instance is told again what it has not answered; zero: there is nothing, or it is silent.
+func (s *State) repeatAt(e *entry) time.Time {
+	if s.unanswered(e) {
 		repeat := e.toldAt.Add(s.opts.RepeatEvery)
-		if again := s.hosts[inst.Host].askAgainAt[e]; again.After(e.toldAt) {
+		if again := s.hosts[e.inst.Host].askAgainAt[e]; again.After(e.toldAt) {
 			return earliest(repeat, again)
 		}
 		return repeat
@@ -93,7 +105,7 @@ func (s *State) unanswered(e *entry) bool {
 	if h := s.hosts[inst.Host]; h == nil || h.silent {
 		return false
 	}
-	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.confirmAsked
+	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.confirmAsked || going(inst)
 }
 
 // fire does the first thing that is due; one is enough, since each either
@@ -108,8 +120,12 @@ func (e *entry) fire(s *step, until time.Time) {
 			return
 		}
 		s.forget(e)
+	case inst.HoldsRoom() && due(inst.Boot.Placeholder().Until):
+		s.endPlaceholder(e)
 	case inst.State != compute.StateQueued:
-		s.repeatUnanswered(e)
+		if !s.takeWhenDue(e, until) {
+			s.repeatUnanswered(e)
+		}
 	case due(inst.Deadline):
 		s.end(e, s.deadlineExceeded(e))
 	case due(s.noCapacity(e)):
@@ -125,6 +141,8 @@ func (e *entry) fire(s *step, until time.Time) {
 		s.reschedule(e)
 	case due(s.awaitedEnough(e)):
 		s.lookForQueue(e)
+	case due(s.reservedDue(e)):
+		s.emitEffects(e)
 	case due(s.republishAt(e)):
 		e.pub.republished++
 		s.emitEffects(e)
@@ -137,13 +155,17 @@ func (e *entry) fire(s *step, until time.Time) {
 func (s *step) repeatUnanswered(e *entry) {
 	if s.unanswered(e) {
 		s.repeatCommands(e)
+		return
 	}
+	s.reschedule(e)
 }
 
 func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 	inst := e.inst
 	why := s.view.capacity(cmp.Or(inst.Whole(), inst.Queue))
-	switch held, set := s.waitsForGroup(e), s.waitsForSet(inst); {
+	switch held, set, room := s.waitsForGroup(e), s.waitsForSet(inst), s.waitsForReservation(e); {
+	case room != nil:
+		why = room
 	case held != nil:
 		why = held
 	case set != nil:
@@ -159,7 +181,7 @@ func (s *step) deadlineExceeded(e *entry) *compute.Reason {
 
 // describeWait is why something waited: of a group or a set what holds it up, else the code.
 func describeWait(why *compute.Reason) string {
-	if why.Code == compute.GroupRule || why.Code == compute.SetWaits {
+	if why.Code == compute.GroupRule || why.Code == compute.SetWaits || why.Code == compute.ReservationWaits {
 		return why.String()
 	}
 	return string(why.Code)
@@ -169,6 +191,9 @@ func (s *step) notTaken(e *entry) *compute.Reason {
 	inst := e.inst
 	if held := s.waitsForGroup(e); held != nil {
 		return held
+	}
+	if room := s.waitsForReservation(e); room != nil {
+		return room
 	}
 	if pinned(inst) {
 		return &compute.Reason{

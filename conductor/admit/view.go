@@ -23,6 +23,7 @@ type View struct {
 	Groups       map[compute.GroupKey]compute.Group
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
 	ReadWhole    bool                               // all conductors and agents read sets that are offered whole
+	ReadReserved bool                               // all conductors and agents read reservations
 }
 
 // NewView is a view of nothing, ready to be filled.

@@ -56,6 +56,7 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
 		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget, "confirm": compute.OpConfirm,
 		"change": compute.OpChange, "boot-set": compute.OpBootSet,
+		"reserve": compute.OpReserve,
 	}
 	r := compute.Request{
 		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
@@ -64,6 +65,9 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	if r.Op.OfHost() {
 		r.Project, r.Fence = "", compute.FenceEpoch(number(t, a.or("fence", "0")))
 		return r
+	}
+	if op == "reserve" {
+		return s.reserve(t, r, a)
 	}
 	r.Instance = long(a.bare[0])
 	if at := a.key["at"]; at != "" {
@@ -84,6 +88,22 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	case "change":
 		r.Change = changeOf(a)
 	}
+	return r
+}
+
+// reserve is the request for a reservation: NAME ID... for=2h [from=+1h].
+func (s *story) reserve(t *testing.T, r compute.Request, a args) compute.Request {
+	v := &compute.Reserve{Name: compute.ReservationName(a.bare[0]), Boot: *bootOf(t, a)}
+	for _, id := range a.bare[1:] {
+		v.Instances = append(v.Instances, long(id))
+	}
+	from := s.now
+	if f := a.key["from"]; f != "" {
+		from = s.now.Add(span(t, f))
+		v.From = from
+	}
+	v.Until = from.Add(span(t, a.key["for"]))
+	r.Host, r.Instance, r.Reserve = "", v.Instances[0], v
 	return r
 }
 
@@ -127,6 +147,16 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 		t.Fatal(err)
 	}
 	b.Rules = compute.RulesOf(compute.GroupName(a.key["group"]), compute.Set{}, p)
+	if then := a.key["preemptible"]; then != "" {
+		p := compute.Preemptible{Grace: span(t, a.or("grace", "30s"))}
+		if p.Then, err = compute.ParseAfterwards(then); err != nil {
+			t.Fatal(err)
+		}
+		b.Preempt(p)
+	}
+	if n := a.key["reservation"]; n != "" {
+		b.Reserving(compute.ReservationName(n))
+	}
 	if a.has("fail") {
 		b.OnNoCapacity = compute.FailAtOnce
 	}
@@ -148,6 +178,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		"claim": compute.ReportClaim, "started": compute.ReportStarted, "failed": compute.ReportFailed,
 		"returned": compute.ReportReturned, "gone": compute.ReportGone, "changed": compute.ReportChanged,
 		"refused": compute.ReportPinned, "hello": compute.ReportHello,
+		"preempt": compute.ReportPreempt,
 	}
 	r := compute.Report{
 		Op: ops[op], Host: compute.HostID(a.key["host"]), Journal: voice(a).Journal, Started: voice(a).Started,
@@ -158,6 +189,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		return r
 	}
 	r.Project, r.Instance = compute.Project(a.or("project", "p")), long(a.bare[0])
+	r.Queue, r.MadeRoom = compute.QueueName(a.key["queue"]), uint32(number(t, a.or("room", "0")))
 	r.Fence = compute.FenceEpoch(number(t, a.or("fence", "0")))
 	for c := compute.FailureUnknown; c <= compute.FailureUnknownHere; c++ {
 		if a.key["class"] == c.String() {

@@ -115,8 +115,12 @@ func newWorld(t *rapid.T) *world {
 
 func (w *world) happen() {
 	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
-	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
-	switch rapid.IntRange(0, 17).Draw(w.t, "what") {
+	id := long(fmt.Sprint(rapid.IntRange(1, 7).Draw(w.t, "instance")))
+	switch rapid.IntRange(0, 20).Draw(w.t, "what") {
+	case 19, 20:
+		w.preempt(a)
+	case 18:
+		w.reserve()
 	case 17:
 		w.bootSet()
 	case 0, 1:
@@ -175,13 +179,40 @@ func (w *world) boot(id compute.InstanceID) {
 		rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather", "even", "both"}).Draw(w.t, "group"),
 		compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"),
 	)
+	if b.Priority() == compute.PriorityLow {
+		b.Preempt(compute.Preemptible{
+			Then:  rapid.SampledFrom([]compute.Afterwards{compute.ThenDelete, compute.ThenRequeue}).Draw(w.t, "then"),
+			Grace: rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(w.t, "grace"),
+		})
+	}
 	if value := rapid.SampledFrom([]compute.AxisValue{"", "", "a", "b"}).Draw(w.t, "zone"); value != "" {
 		*b = b.Having("zone", value)
 	}
 	if rapid.IntRange(0, 4).Draw(w.t, "pinned") == 0 {
 		b.Host = w.agents[0].id
 	}
+	if rapid.IntRange(0, 2).Draw(w.t, "takes a placeholder") == 0 {
+		b = &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
+		b.Reserving("r")
+	}
 	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
+}
+
+// preempt has an agent take something and hear and say all that there is, so that something runs more often, and ask for the
+// place of what it runs, preemptible or not.
+func (w *world) preempt(a *agent) {
+	w.take(a)
+	for range 6 {
+		w.deliverReport(a)
+		w.deliverCommand(a)
+	}
+	queues := rapid.SampledFrom([]compute.QueueName{"m1.small", "m1.small", "m1.small.priority-low"})
+	for _, m := range a.machines {
+		if m.state == "running" {
+			a.say(m, compute.ReportPreempt)
+			a.out[len(a.out)-1].Queue = queues.Draw(w.t, "for")
+		}
+	}
 }
 
 // bootSet asks for two or three at once, of ids that nobody has asked for: what becomes of others is told by stories.
@@ -207,6 +238,32 @@ func (w *world) bootSet() {
 	w.sets = append(w.sets, ids)
 	r.Instance = ids[0]
 	w.hear(Requested{Request: r})
+}
+
+// reserve asks for two placeholders, of ids that may be known already.
+func (w *world) reserve() {
+	v := &compute.Reserve{Name: "r", Boot: compute.Boot{Flavor: "m1.small"}, Instances: []compute.InstanceID{long("6"), long("7")}}
+	v.From = w.now.Add(time.Duration(rapid.IntRange(0, 1).Draw(w.t, "from")) * 12 * time.Minute)
+	v.Until = v.From.Add(rapid.SampledFrom([]time.Duration{2 * time.Minute, 24 * time.Hour}).Draw(w.t, "for"))
+	v.Boot.Rules = compute.RulesOf("", compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"))
+	for _, id := range v.Instances {
+		w.asked[id] = true
+	}
+	w.hear(Requested{Request: compute.Request{
+		Op: compute.OpReserve, Project: "p", Instance: v.Instances[0], Reserve: v, At: w.now,
+	}})
+}
+
+// takes has an agent claim what was offered to it alone, unless it has not the room for which it is.
+func (w *world) takes(a *agent, b compute.Build) {
+	holds := slices.ContainsFunc(a.machines, func(m *machine) bool {
+		return m.build.Instance == b.In.ID && m.build.Attempt == b.In.Attempt && m.state == "running"
+	})
+	if b.In.ID == "" || holds && (w.settled || rapid.IntRange(0, 5).Draw(w.t, "refused") > 0) {
+		w.claim(a, b)
+		return
+	}
+	a.say(&machine{build: b}, compute.ReportPinned)
 }
 
 // verifySets is I8, judged by what was asked and what hosts have done.
@@ -440,7 +497,7 @@ func (w *world) deliverCommand(a *agent) {
 	})
 	switch {
 	case c.Op == compute.CommandBuild:
-		w.claim(a, *c.Build)
+		w.takes(a, *c.Build)
 	case i >= 0:
 		w.obey(a, a.machines[i], c)
 	case c.Op == compute.CommandDelete:
@@ -582,7 +639,7 @@ func (w *world) quiet() bool {
 		if inst == nil {
 			w.t.Fatalf("%s is forgotten", id)
 		}
-		open := inst.Command != nil || inst.Confirm
+		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil
 		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) {
 			return false
 		}

@@ -34,9 +34,10 @@ func (x *Index) Replace(old, new *compute.Instance) {
 	x.count(new, 1)
 }
 
-// count adds times one record to all parts that it is of. Nil is no record, and one that has ended uses nothing.
+// count adds times one record to all parts that it is of. Nil is no record, and one that has ended uses nothing,
+// nor does a placeholder that is taken.
 func (x *Index) count(inst *compute.Instance, times int64) {
-	if inst == nil || !inst.State.Counts() {
+	if inst == nil || !inst.Counts() {
 		return
 	}
 	for _, of := range compute.QuotaParts(inst.Boot.Priority()) {

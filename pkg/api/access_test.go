@@ -121,8 +121,9 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		id, command = id2, "alien"
 	}
 	target = strings.NewReplacer("{id}", string(id), "{host}", "h1", "{flavor}", "m1.small", "{axis}", "gpu",
-		"{queue}", "m1.small", "{group}", "web", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
-	if (strings.Contains(op.path, "/v1/instances") || strings.Contains(op.path, "/v1/groups")) && op.id != "boot" {
+		"{queue}", "m1.small", "{group}", "web", "{reservation}", "web", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
+	if (strings.Contains(op.path, "/v1/instances") || strings.Contains(op.path, "/v1/groups") ||
+		strings.Contains(op.path, "/v1/reservations")) && op.id != "boot" {
 		target += "?project=" + string(project)
 	}
 	switch op.id {
@@ -141,6 +142,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		body = `{"limits": {"INSTANCES": 3}}`
 	case "create-group":
 		body = `{"name": "web", "policy": "affinity"}`
+	case "create-reservation":
+		body = `{"name": "web", "flavor": "m1.small", "for": "1h"}`
 	case "set-group":
 		body = `{"policy": "affinity"}`
 	case "add-flavor":

@@ -77,6 +77,8 @@ func (op operationOf) target() string {
 		return "flavor/m1.large"
 	case op.id == "create-group", strings.Contains(op.path, "{group}"):
 		return "group/web"
+	case op.id == "create-reservation", strings.Contains(op.path, "{reservation}"):
+		return "reservation/web"
 	case strings.Contains(op.path, "{flavor}"):
 		return "flavor/m1.small"
 	case op.id == "add-capability":
@@ -130,7 +132,7 @@ func (n *node) yes(op operationOf, token string) {
 		n.Errorf("not whose it is: %+v", e)
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
-	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability", "delete-group"}
+	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability", "delete-group", "delete-reservation"}
 	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}

@@ -108,6 +108,9 @@ func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) e
 	if err := s.checkBoot(b); err != nil {
 		return err
 	}
+	if err := s.checkReservation(ctx, at.project, b); err != nil {
+		return err
+	}
 	return s.checkGroup(at.project, b)
 }
 

@@ -122,6 +122,6 @@ func (k entry) host() compute.HostID {
 // waitsInQueue says whether its work waits in a queue. Work that is pinned to a host does not; of a set that is
 // offered whole the part does that leads.
 func (k entry) waitsInQueue() bool {
-	return k.state() == compute.StateQueued && k.instance.Boot.Host == "" &&
+	return k.state() == compute.StateQueued && k.instance.Boot.Host == "" && k.instance.Boot.In().ID == "" &&
 		(k.instance.Whole() == "" || k.instance.Leads())
 }

@@ -268,6 +268,7 @@ func (s *presenter) event(e *events.Event, id string) rest.Event {
 		Renamed: e.Renamed, NameBefore: e.NameBefore, Relabelled: e.Relabelled,
 		State: rest.State(e.After.String()), Host: s.host(e.Host), Attempt: e.Attempt,
 		Reason: rest.FromReason(e.Reason), Command: rest.FromCommand(e.Command), Answer: rest.FromAnswer(e.Answer),
+		Notice: rest.FromNotice(e.Notice, e.Then),
 		Delete: e.Delete && !e.DeleteBefore, Power: rest.FromPower(e.Power),
 	}
 	if e.Before != compute.StateNone {
@@ -281,6 +282,9 @@ func (s *presenter) event(e *events.Event, id string) rest.Event {
 	}
 	if r := out.Reason; r != nil {
 		r.Message, r.Detail, r.Host = s.text(r.Message, e.Named...), s.text(r.Detail, e.Named...), s.host(r.Host)
+	}
+	if out.Notice != nil {
+		out.Notice.Host = s.host(out.Notice.Host)
 	}
 	if out.Answer != nil {
 		out.Answer.Failed = s.text(out.Answer.Failed, e.Named...)

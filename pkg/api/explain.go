@@ -79,6 +79,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		var oldest time.Duration
 		f.Hosts, oldest = s.standings(i)
 		f.Group = s.group(i)
+		f.Placeholder = s.placeholderOf(i)
 		hosts := s.fromAnswer(f.Hosts, oldest)
 		if !s.seesAmounts(i.Boot) {
 			hosts.Room, hosts.Empty, hosts.Short = min(hosts.Room, 1), min(hosts.Empty, 1), []rest.Shortage{}

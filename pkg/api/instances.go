@@ -149,17 +149,18 @@ func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*accept
 }
 
 type listInput struct {
-	Project compute.Project    `query:"project" doc:"Left out: \"default\"."`
-	State   []string           `query:"state,explode" enum:"accepted,queued,starting,active,deleting,deleted,error,unknown" doc:"Only these states; left out, all but deleted." nullable:"false"`
-	All     bool               `query:"all" doc:"Deleted ones too."`
-	Name    string             `query:"name" doc:"Exactly this name."`
-	Host    compute.HostID     `query:"host" doc:"Only what this host has."`
-	Queue   compute.QueueName  `query:"queue"`
-	Flavor  compute.FlavorName `query:"flavor"`
-	ID      []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
-	Ref     string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
-	Fields  string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
-	Label   []string           `query:"label,explode" maxItems:"16" doc:"Only those with such metadata: team=a, team!=a (or no team), team (any), !team (none). Several must all hold." nullable:"false"`
+	Project      compute.Project    `query:"project" doc:"Left out: \"default\"."`
+	State        []string           `query:"state,explode" enum:"accepted,queued,starting,active,deleting,deleted,error,unknown" doc:"Only these states; left out, all but deleted." nullable:"false"`
+	All          bool               `query:"all" doc:"Deleted ones too."`
+	Placeholders bool               `query:"placeholders" doc:"Placeholders of reservations, which have no machine, too. They are shown where ids or ref name them."`
+	Name         string             `query:"name" doc:"Exactly this name."`
+	Host         compute.HostID     `query:"host" doc:"Only what this host has."`
+	Queue        compute.QueueName  `query:"queue"`
+	Flavor       compute.FlavorName `query:"flavor"`
+	ID           []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
+	Ref          string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
+	Fields       string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
+	Label        []string           `query:"label,explode" maxItems:"16" doc:"Only those with such metadata: team=a, team!=a (or no team), team (any), !team (none). Several must all hold." nullable:"false"`
 	Paging
 
 	selector compute.Selector
@@ -291,6 +292,9 @@ func (in *listInput) wants(sh *presenter, k entry) bool {
 		return false
 	}
 	boot := k.boot()
+	if named := len(in.ID) > 0 || in.Ref != ""; boot.Placeholder().Of != "" && !in.Placeholders && !named {
+		return false
+	}
 	host := compute.HostID("")
 	if k.instance != nil {
 		host = k.instance.Host

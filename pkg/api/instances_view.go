@@ -41,6 +41,7 @@ import (
 //	a project's, by queue or flavor    byProject[p].byQueue, byFlavor
 //	a project's, by name, or a part    byProject[p].byName, byID
 //	the members of a group             byProject[p].byGroup
+//	the placeholders of a reservation  byProject[p].byReservation
 //	a project's usage                  byProject[p].used
 //	how many need or wait in a queue   byQueue[q].needed, queued
 //	its position in the queue          byQueue[q].waiting
@@ -82,13 +83,14 @@ type instances struct {
 
 // projectIndex is what one project has, in every order in which it is listed.
 type projectIndex struct {
-	byState  [compute.StateAccepted + 1]*sorted.List[*entry] // by state; in the order of lists
-	byQueue  map[compute.QueueName]*sorted.List[*entry]      // in the order of lists
-	byFlavor map[compute.FlavorName]*sorted.List[*entry]     // in the order of lists
-	byName   *sorted.List[*entry]                            // by name; all that the project has
-	byID     *sorted.List[*entry]                            // by id; all that the project has
-	byGroup  map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
-	used     compute.PartAmounts                             // by those that count; no zeros
+	byState       [compute.StateAccepted + 1]*sorted.List[*entry] // by state; in the order of lists
+	byQueue       map[compute.QueueName]*sorted.List[*entry]      // in the order of lists
+	byFlavor      map[compute.FlavorName]*sorted.List[*entry]     // in the order of lists
+	byName        *sorted.List[*entry]                            // by name; all that the project has
+	byID          *sorted.List[*entry]                            // by id; all that the project has
+	byGroup       map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
+	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, those that have ended too; nil: there are none
+	used          compute.PartAmounts                             // by those that count; no zeros
 }
 
 // queueWork is what needs a queue.
@@ -380,6 +382,7 @@ func (t *projectIndex) add(k *entry) {
 	addTo(t.byQueue, k.queue(), k)
 	addTo(t.byFlavor, k.boot().Flavor, k)
 	t.addMember(k)
+	t.addPlaceholder(k)
 	t.addUsage(k, 1)
 }
 
@@ -408,7 +411,7 @@ func (w *queueWork) count(k *entry, n int) {
 
 // addUsage adds times what an instance uses of the quota.
 func (t *projectIndex) addUsage(k *entry, times int64) {
-	if k.instance == nil || !k.instance.State.Counts() {
+	if k.instance == nil || !k.instance.Counts() {
 		return
 	}
 	for _, part := range compute.QuotaParts(k.boot().Priority()) {
@@ -459,6 +462,7 @@ func (t *projectIndex) remove(k *entry) int {
 	removeFrom(t.byQueue, k.queue(), k)
 	removeFrom(t.byFlavor, k.boot().Flavor, k)
 	t.removeMember(k)
+	t.removePlaceholder(k)
 	t.addUsage(k, -1)
 	return t.byName.Len()
 }

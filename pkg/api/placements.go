@@ -195,6 +195,9 @@ func (s *Server) readKind(
 			return s.existing(ctx, k), nil
 		}
 	}
+	if n := req.Boot.Reservation(); n != "" {
+		return kind{}, compute.Invalid("reservation", string(n), "leave it out: GET /v1/reservations/"+string(n)+" says what it holds")
+	}
 	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
 		return kind{}, err
 	}

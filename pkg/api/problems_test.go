@@ -146,6 +146,8 @@ func valid(op *operation) string {
 		return `{"limits":{"VCPU":1}}`
 	case "create-group":
 		return `{"name":"web","policy":"affinity"}`
+	case "create-reservation":
+		return `{"name":"web","flavor":"m1.small","for":"1h"}`
 	case "set-group":
 		return `{"policy":"affinity"}`
 	case "boot":
@@ -169,7 +171,7 @@ func spoiled(p property, name string) []string {
 		return []string{"asleep"}
 	}
 	switch name {
-	case "project", "host", "flavor", "id", "group":
+	case "project", "host", "flavor", "id", "group", "reservation":
 		return []string{"Not A Name!", strings.Repeat("x", 300), "\x00"}
 	case "fields":
 		return []string{"colour", ",", "id;name"}

@@ -240,7 +240,8 @@ func differences(a, b compute.Boot) []string {
 		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
 		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},
 		{"group", a.Group() == b.Group()}, {"set", a.Set().Same(b.Set())},
-		{"priority", a.Priority() == b.Priority()},
+		{"priority", a.Priority() == b.Priority()}, {"preemptible", a.Preemptible() == b.Preemptible()},
+		{"reservation", a.Reservation() == b.Reservation()},
 	} {
 		if !f.same {
 			out = append(out, f.name)

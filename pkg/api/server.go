@@ -100,6 +100,7 @@ func (s *Server) routes() http.Handler {
 	s.routeCatalog(api)
 	s.routeGroups(api)
 	s.routeSets(api)
+	s.routeReservations(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
 	s.routeTokens(api)

@@ -66,6 +66,9 @@ func (s *presenter) instance(k entry, only fields) rest.Instance {
 
 // waiting says why an instance is still queued, as far as is known.
 func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
+	if p := s.placeholderOf(i); p != nil {
+		return &compute.Reason{Code: compute.ReservationWaits, Detail: compute.WaitsIn(p, s.now.log)}
+	}
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)
 	}
@@ -241,6 +244,9 @@ func hostsIn(i rest.Instance) []compute.HostID {
 	for _, f := range i.Failures {
 		named = append(named, f.Host)
 	}
+	if i.Notice != nil {
+		named = append(named, i.Notice.Host)
+	}
 	for _, r := range reasonsIn(i) {
 		if r != nil {
 			named = append(named, r.Host)
@@ -267,6 +273,9 @@ func (s *presenter) hideHosts(i rest.Instance) rest.Instance {
 	}
 	if i.Answer != nil {
 		i.Answer.Failed = s.text(i.Answer.Failed, named...)
+	}
+	if i.Notice != nil {
+		i.Notice.Host = s.host(i.Notice.Host)
 	}
 	i.Avoid = slices.Clone(i.Avoid)
 	for n := range i.Avoid {

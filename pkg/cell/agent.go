@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/placeholder"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
@@ -76,6 +77,11 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 			return nil, err
 		}
 	}
+	if !o.Driver.Capabilities().Placeholders {
+		if o.Driver, err = placeholder.Over(o.Driver, PlaceholdersFolder(o.State, o.Host)); err != nil {
+			return nil, err
+		}
+	}
 	reporter, err := write.NewReporter(c.Kafka)
 	if err != nil {
 		return nil, err
@@ -120,6 +126,11 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 // JournalFile is where a host's journal is.
 func JournalFile(state string, host compute.HostID) string {
 	return filepath.Join(state, string(host)+".journal")
+}
+
+// PlaceholdersFolder is where a host keeps placeholders of reservations: beside its journal.
+func PlaceholdersFolder(state string, host compute.HostID) string {
+	return filepath.Join(state, string(host)+".placeholders")
 }
 
 // takeHome holds the machines of a host for its agent. Machines that are another's

@@ -25,6 +25,7 @@ type ConductorOptions struct {
 	// most ended instances of a project that are kept; 0: as many as conductor.Config says
 	Ended        int
 	SoftGroupFor time.Duration        // how long a soft rule of a group is kept; 0: as long as conductor.Config says
+	ReserveLead  time.Duration        // how long before a reservation begins hosts hold room for it; 0: as conductor.Config says
 	Share        int                  // builds of a project in one queue, at least; 0: as many as conductor.Config says
 	Times        admit.Options        // of the protocol; zero: its defaults
 	Hosts        *hostkey.Verifier    // of reports and beacons; nil: all are believed
@@ -56,7 +57,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	)
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
-		SoftGroupFor: o.SoftGroupFor, Share: o.Share,
+		SoftGroupFor: o.SoftGroupFor, Share: o.Share, ReserveLead: o.ReserveLead,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Tracer: c.Tracer,
 		Now:   c.Clock.now(),
 		Hosts: o.Hosts, Publishers: o.Publishers,

@@ -27,12 +27,13 @@ const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
-	flavor, name, image, userData, onNoCapacity, host, id, key, group, priority string
-	with, labels, avoid, sshKeys                                                []string
-	count                                                                       int
-	attempts                                                                    uint32
-	deadline, timeout                                                           time.Duration
-	wait, dry, atomic                                                           bool
+	flavor, name, image, userData, onNoCapacity, host, id, key, group string
+	priority, preemptible, reservation                                string
+	with, labels, avoid, sshKeys                                      []string
+	count                                                             int
+	attempts                                                          uint32
+	deadline, timeout, grace                                          time.Duration
+	wait, dry, atomic                                                 bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -69,7 +70,12 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
+	flags.StringVar(&f.reservation, "reservation", "", "give it the room that this reservation holds; its flavor and choices need not be given")
 	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: which is served first where there is not room for all")
+	flags.StringVar(&f.preemptible, "preemptible", "",
+		"delete or requeue: it may be taken away for work of normal or high priority, and then is deleted, "+
+			"or waits in its queue again; its priority is low")
+	flags.DurationVar(&f.grace, "grace", compute.DefaultGrace, "with --preemptible: how long its guest has to stop, up to 10m")
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.labels, "label", nil, "NAME=VALUE, by which lists select it and which its guest sees; repeatable")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -111,6 +117,10 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", compute.MaxBoots))
 	case f.atomic && (f.count < 2 || f.count > compute.MaxSet):
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give 2 to %d with --atomic", compute.MaxSet))
+	case f.dry && f.reservation != "":
+		return b, compute.Invalid("reservation", f.reservation, "leave out --dry-run: berth reservation show says what it holds")
+	case f.atomic && f.reservation != "":
+		return b, compute.Invalid("reservation", f.reservation, "leave out --atomic: each gets its room by itself")
 	case f.id != "" && f.key != "":
 		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
 	case len(f.key) > f.maxKey() || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
@@ -127,6 +137,12 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, err
 	}
 	b.Rules = compute.RulesOf(compute.GroupName(f.group), compute.Set{}, priority)
+	if err := f.preempt(cmd, &b); err != nil {
+		return b, err
+	}
+	if f.reservation != "" {
+		b.Reserving(compute.ReservationName(f.reservation))
+	}
 	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
 	for _, h := range f.avoid {
 		b.Avoid = append(b.Avoid, compute.HostID(h))
@@ -156,6 +172,30 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, err
 	}
 	return b, b.Check()
+}
+
+// preempt says whether the machine may be taken away.
+func (f bootFlags) preempt(cmd *cobra.Command, b *compute.Boot) error {
+	given := cmd.Flags().Changed
+	switch {
+	case f.preemptible == "" && given("grace"):
+		return compute.Invalid("grace", f.grace.String(), "give it with --preemptible")
+	case f.preemptible == "" && !given("preemptible"):
+		return nil
+	}
+	p := compute.Preemptible{Grace: f.grace}
+	var err error
+	if p.Then, err = compute.ParseAfterwards(f.preemptible); err != nil {
+		return err
+	}
+	if f.atomic {
+		return p.CheckNoSet()
+	}
+	if _, err := compute.ClassOf(p, b.Priority(), given("priority")); err != nil {
+		return err
+	}
+	b.Preempt(p)
+	return nil
 }
 
 // readKeys reads files as authorized_keys is read: empty lines and comments count
@@ -189,12 +229,32 @@ func readKeys(files []string) ([]string, error) {
 	return keys, nil
 }
 
+// likeReservation gives the flavor and the choices that are not given: those of the reservation.
+func (f *bootFlags) likeReservation(ctx context.Context, c *client.Client) error {
+	v, err := c.Reservation(ctx, compute.ReservationName(f.reservation))
+	if err != nil {
+		return err
+	}
+	f.flavor = string(v.Flavor)
+	if len(f.with) == 0 {
+		for axis, value := range v.With {
+			f.with = append(f.with, fmt.Sprintf("%s=%s", axis, value))
+		}
+	}
+	return nil
+}
+
 func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	c, out, err := s.open()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if f.reservation != "" && f.flavor == "" {
+		if err := f.likeReservation(cmd.Context(), c); err != nil {
+			return err
+		}
+	}
 	b, err := f.boot(cmd)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (o completions) add(cmd *cobra.Command) {
 		o.register(cmd, "label", labelWords(cmd))
 	}
 	for flag, kind := range map[string]names{
-		"flavor": flavorNames, "group": groupNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
+		"flavor": flavorNames, "group": groupNames, "reservation": reservationNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
 		"project": projectNames, "state": words(compute.States()),
 		"priority": words(compute.Priorities()),
 		"output":   words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
@@ -105,7 +105,7 @@ func argument(cmd *cobra.Command) names {
 	case "QUEUE":
 		return queueNames
 	case "NAME":
-		if cmd.Name() == "add" || cmd.Name() == "create" || cmd.Parent() == nil {
+		if cmd.Name() == "add" || cmd.Name() == "create" || cmd.Name() == "reserve" || cmd.Parent() == nil {
 			return nil
 		}
 		switch cmd.Parent().Name() {
@@ -115,6 +115,8 @@ func argument(cmd *cobra.Command) names {
 			return queueNames
 		case "group":
 			return groupNames
+		case "reservation":
+			return reservationNames
 		}
 	}
 	return nil

@@ -304,6 +304,10 @@ func happened(t client.Told) string {
 	case e.State != e.StateBefore:
 		add(moved(e))
 	}
+	if n := e.Notice; n != nil && n.Over.IsZero() && e.Command != nil {
+		add(fmt.Sprintf("notice: its place is taken for work of priority %s in queue %s; its guest may run until %s",
+			n.Priority, n.Queue, n.Until.Local().Format(time.TimeOnly)))
+	}
 	if c := e.Command; c != nil {
 		add(c.Op + " asked for")
 	}

@@ -134,10 +134,12 @@ func kindOfReason(code compute.ReasonCode) compute.Kind {
 	switch code {
 	case compute.QuotaExceeded:
 		return compute.KindQuota
-	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.NoSuchGroup, compute.QueueClosedReason:
+	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.NoSuchGroup, compute.QueueClosedReason,
+		compute.NoSuchReservation:
 		return compute.KindNotFound
 	case compute.DeadlineExceeded, compute.NeverFits, compute.NoEligibleHost,
-		compute.WaitingForCapacity, compute.PinnedHostUnavailable, compute.GroupRule, compute.SetWaits:
+		compute.WaitingForCapacity, compute.PinnedHostUnavailable, compute.GroupRule, compute.SetWaits,
+		compute.ReservationFull, compute.ReservationWaits, compute.ReservationEnded:
 		return compute.KindNoCapacity
 	case compute.Malformed:
 		return compute.KindInvalid

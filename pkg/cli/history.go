@@ -84,6 +84,10 @@ func became(s client.StoryStep) string {
 		return fmt.Sprintf("attempt %d granted", s.Attempt)
 	case "active":
 		return "it ran"
+	case "noticed":
+		return "notice: it is taken away"
+	case "preempted":
+		return "taken away, queued again"
 	case "power-asked":
 		return s.Op + " under way"
 	case "power-answered":

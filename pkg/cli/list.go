@@ -79,6 +79,7 @@ func newList(s *settings) *cobra.Command {
 	)
 	flags.BoolVarP(&f.All, "all", "a", false, "deleted ones too")
 	flags.BoolVarP(&everybody, "all-projects", "A", false, "of all projects that you may read")
+	flags.BoolVar(&f.Placeholders, "placeholders", false, "placeholders of reservations too, which have no machine")
 	flags.StringVar(&f.Name, "name", "", "only this name")
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")

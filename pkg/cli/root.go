@@ -108,8 +108,8 @@ not empty by its deadline.`,
 		"file of your own certificate, where nodes want one ($"+EnvCert+")")
 	flags.StringVar(&s.tls.Key, "cert-key", os.Getenv(EnvKey), "file of its key ($"+EnvKey+")")
 	root.AddCommand(
-		newFlavor(&s), newCapability(&s), newValid(&s), newQuota(&s), newGroup(&s),
-		newBoot(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
+		newFlavor(&s), newCapability(&s), newValid(&s), newQuota(&s), newGroup(&s), newReservation(&s),
+		newBoot(&s), newReserve(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
 		newEvents(&s), newForward(&s), newHistory(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot),
 		newLabel(&s), newRename(&s), newConsole(&s),

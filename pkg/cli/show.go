@@ -117,10 +117,40 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Labels", labels(i.Metadata, "\n")}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
 		{"Group", string(i.Group)}, {"Set", setOf(i)}, {"Priority", i.Priority},
+		{"Preemptible", preemptible(i)}, {"Notice", notice(i, now)}, {"Made room", madeRoom(i)},
 		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
 		{"Starting", when(i.StartingAt)}, {"Active", when(i.ActiveAt)}, {"Ended", when(i.EndedAt)},
 	}
+}
+
+// preemptible is what becomes of an instance whose place is taken.
+func preemptible(i client.Instance) string {
+	if p := i.Preemptible; p != nil && p.Grace != nil {
+		return fmt.Sprintf("%s, with %s for its guest", p.Then, p.Grace)
+	}
+	return ""
+}
+
+// notice is that an instance is taken away, or was.
+func notice(i client.Instance, now time.Time) string {
+	n := i.Notice
+	if n == nil {
+		return ""
+	}
+	what := fmt.Sprintf("its place on %s is taken for work of priority %s in queue %s", n.Host, n.Priority, n.Queue)
+	if !n.Over.IsZero() {
+		return fmt.Sprintf("%s, over since %s", what, Short(now.Sub(n.Over)))
+	}
+	return fmt.Sprintf("%s; its guest may run until %s, then: %s", what, n.Until.Local().Format(time.DateTime), n.Then)
+}
+
+// madeRoom is how many machines went for an instance.
+func madeRoom(i client.Instance) string {
+	if i.MadeRoom == 0 {
+		return ""
+	}
+	return fmt.Sprintf("preemptible machines taken away for it: %d", i.MadeRoom)
 }
 
 // setOf is the set of an instance.

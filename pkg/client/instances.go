@@ -201,17 +201,18 @@ func (c *Client) Console(ctx context.Context, id compute.InstanceID, offset int6
 
 // Filter says which instances to list. All that is set must apply.
 type Filter struct {
-	Project compute.Project // empty: the client's
-	States  []compute.State // empty: all but deleted
-	All     bool            // deleted ones too
-	Name    string          // exactly
-	Host    compute.HostID
-	Queue   compute.QueueName
-	Flavor  compute.FlavorName
-	Labels  []string // as compute.ParseSelector reads them
-	IDs     []compute.InstanceID
-	Ref     string   // what a person typed: an id, else a name, else the beginning of either
-	Fields  []string // of each instance, by their names in JSON; the id always comes; empty: all
+	Project      compute.Project // empty: the client's
+	States       []compute.State // empty: all but deleted
+	All          bool            // deleted ones too
+	Name         string          // exactly
+	Host         compute.HostID
+	Queue        compute.QueueName
+	Flavor       compute.FlavorName
+	Labels       []string // as compute.ParseSelector reads them
+	IDs          []compute.InstanceID
+	Ref          string   // what a person typed: an id, else a name, else the beginning of either
+	Placeholders bool     // of reservations, too
+	Fields       []string // of each instance, by their names in JSON; the id always comes; empty: all
 }
 
 // maxIDs is how many ids one request names; it keeps the address short.
@@ -291,6 +292,9 @@ func (f Filter) query(q url.Values) url.Values {
 	}
 	for _, s := range f.States {
 		q.Add("state", s.String())
+	}
+	if f.Placeholders {
+		q.Set("placeholders", "true")
 	}
 	for _, label := range f.Labels {
 		q.Add("label", label)

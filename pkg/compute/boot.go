@@ -156,6 +156,12 @@ func (b Boot) Check() error {
 	if err := b.Priority().Check(); err != nil {
 		return err
 	}
+	if err := b.checkTaker(); err != nil {
+		return err
+	}
+	if err := b.Preemptible().check(b.Priority()); err != nil {
+		return err
+	}
 	sizes := b.sizes()
 	if err := checkSizes(sizes[:]...); err != nil {
 		return err

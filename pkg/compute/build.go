@@ -30,10 +30,15 @@ type Build struct {
 	Group     *BuildGroup // nil: it is a member of none
 	// Hold is how long a claim may have to wait for its answer, which comes when all of its set were claimed; 0: it is of no set.
 	Hold time.Duration
+	// Preemptible says that its machine may be taken away for other work.
+	Preemptible bool
 	// Parts are the builds of a set that is offered whole: one host takes all of them or none. What is above is then
 	// of all together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one
 	// machine.
 	Parts []Build
+	// Placeholder says that there is no machine to make: the host holds the room for another instance.
+	Placeholder bool
+	In          InPlaceholder // whose room it has, on the host that has that; none: it needs room of its own
 }
 
 // Each are the machines of a build: the parts of one that is of a set, or itself.

@@ -23,6 +23,8 @@ type Report struct {
 	Journal  JournalID    // of the agent that says it; empty: one of an older version, but in ReportHello
 	Fence    FenceEpoch   // ReportClaim: of the last fence that the host has acted on
 	Started  time.Time    // when the agent that says it began; with Journal it is its Voice
+	Queue    QueueName    // ReportPreempt: of the work that is to have the place
+	MadeRoom uint32       // ReportClaim: so many machines were taken away for it here
 	At       time.Time
 	Trace    Trace
 }
@@ -45,10 +47,12 @@ const (
 	ReportChanged           // its power state changed
 	ReportHello             // this agent begins a new journal
 	ReportPinned            // a pinned build cannot be taken, or hosts pass one of a group on to each other: Message says why
+	ReportPreempt           // the place of a preemptible machine is wanted for work of Queue
 )
 
 var reportOpNames = [...]string{
 	"none", "claim", "started", "failed", "returned", "gone", "changed", "hello", "pinned-unavailable",
+	"preempt",
 }
 
 // String is the report's name in logs and metric labels.
@@ -62,9 +66,9 @@ func (r Report) Check() error {
 	if r.Op == ReportHello {
 		return nil
 	}
-	if r.Op == ReportNone || r.Op > ReportPinned {
+	if r.Op == ReportNone || r.Op > ReportPreempt {
 		return Invalid("report", r.Op.String(),
-			"this version knows claim, started, failed, returned, gone, changed, hello and pinned-unavailable")
+			"this version knows claim, started, failed, returned, gone, changed, hello, pinned-unavailable and preempt")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err
@@ -89,9 +93,12 @@ type Command struct {
 	Journal  JournalID     // grant, confirm: of the agent whose claim was granted; empty: not known
 	Queue    QueueName     // confirm: the instance's, for a host that has forgotten it; empty: not said
 	Group    GroupName     // confirm, with Queue: the group that it is a member of; empty: of none
-	Voices   []Voice       // CommandTwins; CommandBegun, CommandAlone: the one that is meant
-	At       time.Time
-	Trace    Trace
+	In       InPlaceholder // confirm: whose room it has, for a host that has forgotten it
+	// Preemptible is of confirm, with Queue: its machine may be taken away for other work
+	Preemptible bool
+	Voices      []Voice // CommandTwins; CommandBegun, CommandAlone: the one that is meant
+	At          time.Time
+	Trace       Trace
 }
 
 // CommandOp is what a command says.
@@ -133,6 +140,8 @@ type Look struct {
 	Hold  time.Duration // how long to wait on the queue; 0: look, and again as long as work comes
 	Save  time.Duration // how long to save room for the queue's work, from now on; 0: nothing is said of that
 	Spend bool          // the host need not save room for the queue any more, whatever Save says
+	// Preempt is of Save: the host may have preemptible machines taken away for it, as few as will do.
+	Preempt bool
 	// Oldest is since when the oldest work in the queue waits, as the queue manager knows it; zero: it does not say.
 	Oldest time.Time
 }

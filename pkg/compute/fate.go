@@ -37,7 +37,11 @@ func FateOf(i *Instance, op RequestOp, buildable bool) (Fate, ReasonCode) {
 	switch {
 	case i.State == StateDeleting:
 		return FateDeleted, ""
-	case i.State == StateActive && (forget || pinned || !buildable):
+	case i.State == StateActive && i.Notice() != nil && i.Boot.Preemptible().Then == ThenDelete:
+		return FateDeleted, ""
+	case i.State == StateActive && i.Notice() != nil && !pinned && buildable:
+		return FateRebuilt, ""
+	case i.State == StateActive && (forget && !i.IsPlaceholder() || pinned || !buildable):
 		return FateEnded, HostLost
 	case forget && pinned:
 		return FateEnded, PinnedHostUnavailable

@@ -42,6 +42,9 @@ func FuzzNames(f *testing.F) {
 		if p, err := ParsePriority(s); err == nil && s != "" && p.String() != s {
 			t.Errorf("%q is priority %s", s, p)
 		}
+		if a, err := ParseAfterwards(s); err == nil && a.String() != s {
+			t.Errorf("%q is %s", s, a)
+		}
 		if p, err := ParseGroupPolicy(s); err == nil && p.String() != s {
 			t.Errorf("group policy %q is %s", s, p)
 		}

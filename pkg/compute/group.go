@@ -142,6 +142,14 @@ type PlacementRules struct {
 	Chosen bool      // of an instance: the conductor chose its value on Spread, the request chose none
 
 	Priority Priority // its class
+
+	Preemptible Preemptible // whether its machine may be taken away
+	Notice      *Notice     // of an instance: that its machine is to be taken away, or was last; nil: none was ever given
+	MadeRoom    uint32      // of an instance: so many machines were taken away for it by the host that has it, or had it
+
+	Reservation ReservationName // that it is to take a placeholder of; empty: none
+	In          InPlaceholder   // of an instance: the placeholder that it has
+	Placeholder Placeholder     // of an instance that is one
 }
 
 // Group is the group that the boot is for; empty: none.

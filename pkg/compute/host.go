@@ -46,6 +46,8 @@ type Beacon struct {
 	Mistrusts   []string  // images that have failed there lately, by name: work with them is left to other hosts first
 	Saves       bool      // the agent knows Look.Save
 	Saving      *Saving   // what it saves room for; nil: nothing
+	Preempts    bool      // the agent knows Look.Preempt
+	Preemptible Resources // what its machines have together that may be taken away, without those that go already
 
 	Labels map[string]string // what its operators call it by: lists select by them, and nobody places by them
 }
@@ -59,6 +61,8 @@ type Saving struct {
 	Needs Resources     // of one machine of it
 	Age   time.Duration // for how long it has saved
 	Left  time.Duration // for how long it does still, at most
+	// Preempt says that it has preemptible machines taken away for it.
+	Preempt bool
 }
 
 // For is the queue that a host saves for; empty: none. It may be called on nil.

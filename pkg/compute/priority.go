@@ -9,7 +9,7 @@ import (
 )
 
 // Priority is the class of a request. Where there is not room for all that waits, hosts serve work of a higher class
-// first, but for what has waited for long; nothing that runs is taken away for it.
+// first, but for what has waited for long; nothing that runs is taken away for it but what is preemptible.
 type Priority uint8
 
 // The classes.

@@ -25,12 +25,17 @@ const (
 	NoSuchGroup           ReasonCode = "NoSuchGroup"           // Detail names it
 	SetWaits              ReasonCode = "SetWaits"              // its set has not got a host for each; Detail says how many have
 	SetFailed             ReasonCode = "SetFailed"             // another of its set cannot start; Detail names it and says why
+	NoSuchReservation     ReasonCode = "NoSuchReservation"     // Detail names it, or says in what the request differs from it
+	ReservationFull       ReasonCode = "ReservationFull"       // Detail says how many placeholders it has
+	ReservationWaits      ReasonCode = "ReservationWaits"      // it waits for its placeholder, or for its time; Detail says which
+	ReservationEnded      ReasonCode = "ReservationEnded"      // its time is over, or its placeholder was deleted; Detail names it
 	PinnedHostUnavailable ReasonCode = "PinnedHostUnavailable" // Host, Detail
 	BuildFailed           ReasonCode = "BuildFailed"           // Host, Attempt, Class
 	AttemptsExhausted     ReasonCode = "AttemptsExhausted"     // the instance's Failures tell each
 	DeadlineExceeded      ReasonCode = "DeadlineExceeded"      // the request waited too long
 	Cancelled             ReasonCode = "Cancelled"             // deleted before it ran
 	HostLost              ReasonCode = "HostLost"              // Host
+	Preempted             ReasonCode = "Preempted"             // Host, Attempt; Detail says for which queue and class
 	Malformed             ReasonCode = "Malformed"             // Detail says what could not be read
 	// API only: the id or key belongs to another request; Detail says in what it differs
 	RequestDiffers ReasonCode = "RequestDiffers"

@@ -13,6 +13,7 @@ type Request struct {
 	Boot     *Boot     // OpBoot only
 	Set      []SetBoot // OpBootSet only
 	Change   *Change   // OpChange only
+	Reserve  *Reserve  // OpReserve only
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest
 	Host     HostID    // where Op is OfHost
@@ -40,10 +41,11 @@ const (
 	OpConfirm // ask the host about everything it should have
 	OpChange  // give the instance another name, or other metadata
 	OpBootSet // boot several instances, all or none; Instance is the first of them
+	OpReserve // hold room for boots to come; Instance is the first placeholder
 )
 
 var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change",
-	"boot-set",
+	"boot-set", "reserve",
 }
 
 // String is the operation's name in logs.
@@ -72,6 +74,10 @@ func (r Request) Check() error {
 		if r.Instance != r.Set[0].Instance {
 			return Invalid("instance", string(r.Instance), "give the instance of the first boot of the set")
 		}
+	case OpReserve:
+		if err := r.checkReserve(); err != nil {
+			return err
+		}
 	case OpChange:
 		if r.Change == nil {
 			return Invalid("change", "", "a change says what is to change")
@@ -82,10 +88,23 @@ func (r Request) Check() error {
 	case OpDelete, OpStop, OpStart, OpReboot:
 	default:
 		return Invalid("operation", r.Op.String(),
-			"give one of boot, boot-set, delete, stop, start, reboot, change, fence, forget, confirm")
+			"give one of boot, boot-set, reserve, delete, stop, start, reboot, change, fence, forget, confirm")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err
 	}
 	return r.Instance.Check()
+}
+
+func (r Request) checkReserve() error {
+	if r.Reserve == nil {
+		return Invalid("reserve", "", "a reservation says what is to be held")
+	}
+	if err := r.Reserve.Check(); err != nil {
+		return err
+	}
+	if r.Instance != r.Reserve.Instances[0] {
+		return Invalid("instance", string(r.Instance), "give the instance of the first placeholder")
+	}
+	return nil
 }

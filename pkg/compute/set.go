@@ -74,7 +74,8 @@ func (i *Instance) Waits() bool {
 	return s.ID != "" && !s.Granted && i.State == StateQueued
 }
 
-// Boots are the boots that a request asks for, each as a request of its own: one of OpBoot, or each of OpBootSet. There is
+// Boots are the boots that a request asks for, each as a request of its own: one of OpBoot, each of OpBootSet, or the
+// placeholders of OpReserve. There is
 // none in a request for anything else.
 func (r Request) Boots() []Request {
 	switch r.Op {
@@ -90,6 +91,8 @@ func (r Request) Boots() []Request {
 			each = append(each, one)
 		}
 		return each
+	case OpReserve:
+		return r.Reserve.boots(r)
 	}
 	return nil
 }
@@ -106,6 +109,12 @@ func (r Request) checkSet() error {
 		}
 		if err := b.Boot.Check(); err != nil {
 			return fmt.Errorf("boot %d of the set: %w", i+1, err)
+		}
+		if err := b.Boot.Preemptible().CheckNoSet(); err != nil {
+			return fmt.Errorf("boot %d of the set: %w", i+1, err)
+		}
+		if n := b.Boot.Reservation(); n != "" {
+			return fmt.Errorf("boot %d of the set: %w", i+1, Invalid("reservation", string(n), "boot it by itself"))
 		}
 		ids = append(ids, b.Instance)
 	}

@@ -55,7 +55,7 @@ func (s *Shared) learn(inst *Instance) {
 
 // shareRules has all members of a group point to the same rules.
 func (s *Shared) shareRules(inst *Instance) {
-	if inst.Boot.Rules == nil {
+	if inst.Boot.Rules == nil || inst.Boot.Rules.Notice != nil { // no two have the same notice
 		return
 	}
 	if like := s.rules[*inst.Boot.Rules]; like != nil {

@@ -97,10 +97,15 @@ func (b *Boot) Spread() (r PlacementRules) {
 // Asked is the boot of an instance as it was asked for: without the choice that the conductor made.
 func (b Boot) Asked() Boot {
 	r := b.Rules
-	if r == nil || r.Spread == "" {
+	if r == nil {
 		return b
 	}
-	if b.Rules = RulesOf(r.Group, r.Set, r.Priority); r.Chosen {
+	if r.Reservation != "" { // its class is that of its placeholder
+		b.Rules = nil
+		b.Reserving(r.Reservation)
+		return b
+	}
+	if b.Rules = b.AskedRules(); r.Chosen {
 		b.With = maps.Clone(b.With)
 		if delete(b.With, r.Spread); len(b.With) == 0 {
 			b.With = nil

@@ -21,12 +21,13 @@ type Place struct {
 // it keeps no older record, with user data in it, in memory.
 type Event struct {
 	Place
-	Project compute.Project
-	ID      compute.InstanceID
-	Name    string
-	Labels  map[string]string // all that it has after the change
-	Version compute.Version
-	Removed bool // the record is gone, long after the instance ended; the rest is what it was before, if that is known
+	Project     compute.Project
+	ID          compute.InstanceID
+	Name        string
+	Labels      map[string]string // all that it has after the change
+	Version     compute.Version
+	Placeholder bool // it has no machine, and holds room for one of a reservation
+	Removed     bool // the record is gone, long after the instance ended; the rest is what it was before, if that is known
 
 	Before, After        compute.State // Before is StateNone of a new instance, and where it is not known
 	HostBefore, Host     compute.HostID
@@ -36,6 +37,8 @@ type Event struct {
 	Reason               *compute.Reason       // why it ended, an attempt did, or it does not run: where that is news
 	Command              *compute.PowerCommand // where it is news
 	Answer               *compute.PowerAnswer  // where it is news
+	Notice               *compute.Notice       // that its place is taken, or was, where it is news
+	Then                 compute.Afterwards    // with Notice: what becomes of it
 	Renamed              bool                  // its name has changed
 	NameBefore           string                // where it has
 	Relabelled           bool                  // its labels have changed
@@ -81,7 +84,7 @@ func Between(p compute.Project, id compute.InstanceID, before, after *compute.In
 	if before != nil {
 		known = before.Version
 		e.Before, e.HostBefore, e.PowerBefore, e.DeleteBefore = before.State, before.Host, before.Power, before.Delete
-		e.Name, e.Labels = before.Boot.Name, before.Boot.Metadata
+		e.Name, e.Labels, e.Placeholder = before.Boot.Name, before.Boot.Metadata, before.IsPlaceholder()
 	}
 	if after == nil {
 		e.Removed, e.Version, e.After = true, known, e.Before
@@ -89,6 +92,7 @@ func Between(p compute.Project, id compute.InstanceID, before, after *compute.In
 	}
 	e.Name, e.Labels, e.Version, e.Attempt = after.Boot.Name, after.Boot.Metadata, after.Version, after.Attempt
 	e.After, e.Host, e.Power, e.Delete = after.State, after.Host, after.Power, after.Delete
+	e.Placeholder = after.IsPlaceholder()
 	e.note(before, after)
 	return Entry{Place: at, Event: e, Missing: after.Version != known+1}
 }
@@ -128,6 +132,9 @@ func (e *Event) note(before, after *compute.Instance) {
 	if after.Answer != nil && !same(was.Answer, after.Answer) {
 		e.Answer = after.Answer
 	}
+	if n := after.LastNotice(); n != nil && !same(was.LastNotice(), n) {
+		e.Notice, e.Then = n, after.Boot.Preemptible().Then
+	}
 	if e.Reason != nil || e.Answer != nil && e.Answer.Failed != "" {
 		e.nameHosts(after)
 	}
@@ -166,13 +173,16 @@ func (f Wanted) Has(i *compute.Instance) bool {
 	if why == nil {
 		why = i.Stopped
 	}
-	return f.Takes(&Event{Project: i.Project, ID: i.ID, Host: i.Host, After: i.State, Reason: why, Labels: i.Boot.Metadata})
+	return f.Takes(&Event{
+		Project: i.Project, ID: i.ID, Host: i.Host, After: i.State, Reason: why, Labels: i.Boot.Metadata,
+		Placeholder: i.IsPlaceholder(),
+	})
 }
 
-// Takes says whether an event passes.
+// Takes says whether an event passes. One of a placeholder does only where it is asked for by its id.
 func (f Wanted) Takes(e *Event) bool {
 	return (f.Project == "" || f.Project == e.Project) &&
-		(f.Instance == "" || f.Instance == e.ID) &&
+		(f.Instance == e.ID || f.Instance == "" && !e.Placeholder) &&
 		(f.Host == "" || f.Host == e.Host || f.Host == e.HostBefore) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.After)) &&
 		(f.Labels.Empty() || f.Labels.Selects(e.Labels) || e.Relabelled && f.Labels.Selects(e.LabelsBefore)) &&

@@ -38,6 +38,9 @@ func (f Facts) saved() (out string) {
 	if s.For > 0 {
 		out = fmt.Sprintf("; host %s saves room for it since %s, for %s at most",
 			f.host(s.First), span(s.Saving.Age), span(s.Saving.Left))
+		if s.Saving.Preempt {
+			out += ", and has preemptible machines taken away for it"
+		}
 		if f.Amounts && len(s.Short) > 0 {
 			out += ": " + Amounts(s.Short) + " short"
 		}

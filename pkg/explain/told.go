@@ -12,21 +12,22 @@ import (
 
 // Facts are what is known of one instance.
 type Facts struct {
-	Now        time.Time
-	Instance   *compute.Instance // nil: its request was taken, and not decided yet
-	AcceptedAt time.Time         // of a request that is not decided yet
-	Before     bool              // it was not booted: what would become of it is asked
-	Hosts      Answer            // of one that is queued, or would be
-	On         *Host             // the host that it is for; nil: nothing is known of it, or there is none
-	Silent     bool              // the host that has it is silent, or nothing is known of it
-	Position   uint64            // how many are before it in its queue
-	Own        uint64            // how many of those before it are of its project
-	Depth      uint64            // how many wait there
-	Group      *Group            // of one that is queued, or would be; nil: it is in none that has a rule
-	Closed     bool              // its queue is closed: the flavor or a capability was removed
-	Whole      compute.Resources // where its set is offered whole: what a host must have free at once to look at it
-	Unmade     bool              // its queue is the tier of a class, and is not listed yet
-	Higher     uint64            // how many of higher classes wait for the same
+	Now         time.Time
+	Instance    *compute.Instance // nil: its request was taken, and not decided yet
+	AcceptedAt  time.Time         // of a request that is not decided yet
+	Before      bool              // it was not booted: what would become of it is asked
+	Hosts       Answer            // of one that is queued, or would be
+	On          *Host             // the host that it is for; nil: nothing is known of it, or there is none
+	Silent      bool              // the host that has it is silent, or nothing is known of it
+	Position    uint64            // how many are before it in its queue
+	Own         uint64            // how many of those before it are of its project
+	Depth       uint64            // how many wait there
+	Group       *Group            // of one that is queued, or would be; nil: it is in none that has a rule
+	Closed      bool              // its queue is closed: the flavor or a capability was removed
+	Whole       compute.Resources // where its set is offered whole: what a host must have free at once to look at it
+	Unmade      bool              // its queue is the tier of a class, and is not listed yet
+	Placeholder *compute.Instance // whose room it waits for; nil: it waits for none
+	Higher      uint64            // how many of higher classes wait for the same
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
@@ -106,6 +107,8 @@ func (f Facts) queued() Told {
 	i := f.Instance
 	var out Told
 	switch {
+	case i.IsPlaceholder() && i.PublishAt.After(f.Now) && len(i.Failures) == 0:
+		out = f.early()
 	case i.PublishAt.After(f.Now) && i.Waits() && len(i.Failures) == 0:
 		out.Summary = fmt.Sprintf("it gave back what it had, and tries again in %s", span(i.PublishAt.Sub(f.Now)))
 	case i.PublishAt.After(f.Now):
@@ -113,8 +116,13 @@ func (f Facts) queued() Told {
 		out.Next = append(out.Next, Event{At: i.PublishAt, What: fmt.Sprintf("attempt %d of %d", i.Attempt, i.Boot.Attempts)})
 	case i.Boot.Host != "":
 		out = f.pinned()
+	case f.Placeholder != nil:
+		out = f.taking()
 	default:
 		out = f.waiting()
+	}
+	if r := i.Reason; r != nil && r.Code == compute.Preempted {
+		out.Summary += "; it ran before" + f.because(r)
 	}
 	f.class(&out)
 	if i.Waits() {
@@ -284,6 +292,12 @@ func (f Facts) active() Told {
 	if f.Silent {
 		return f.onSilent("it ran there")
 	}
+	if i.Notice() != nil {
+		return f.noticed()
+	}
+	if p := i.Boot.Placeholder(); p.Of != "" {
+		return f.holding(p)
+	}
 	if i.Stopped != nil {
 		return Told{
 			Summary: fmt.Sprintf("it is %s on host %s%s", i.Power, f.host(i.Host), f.because(i.Stopped)),
@@ -291,6 +305,23 @@ func (f Facts) active() Told {
 		}
 	}
 	return Told{Summary: fmt.Sprintf("it runs on host %s since %s", f.host(i.Host), span(f.Now.Sub(i.ActiveAt)))}
+}
+
+// noticed is a machine whose place is taken for other work.
+func (f Facts) noticed() Told {
+	i, n := f.Instance, f.Instance.Notice()
+	out := Told{Summary: fmt.Sprintf("its place on host %s is taken for work of priority %s in queue %s: it is preemptible",
+		f.host(n.Host), n.Class, n.Queue)}
+	if !n.Going {
+		out.Next = []Event{{At: n.Until, What: "its host destroys it, or before if its guest has stopped"}}
+	}
+	if i.Boot.Preemptible().Then == compute.ThenRequeue {
+		out.Next = append(out.Next, Event{What: "once its host has it no more it waits in its queue again, and is built anew"})
+	} else {
+		out.Next = append(out.Next, Event{What: "it becomes deleted"})
+		out.Asker = []string{"save what it must not lose: its disk goes with it"}
+	}
+	return out
 }
 
 func (f Facts) deleting() Told {
@@ -329,6 +360,8 @@ func (f Facts) failed() Told {
 		out.Asker = []string{"berth why says whether it would be placed now, and what it takes"}
 	case compute.Malformed:
 		out.Asker = []string{"give what the reason asks for, and boot it under another id"}
+	case compute.Preempted:
+		out.Asker = []string{"boot it anew with what there is to choose from: its queue was removed while it waited"}
 	case compute.HostLost:
 		out.Asker = []string{"boot another one: the machine and its disk are gone with the host"}
 	}

@@ -40,7 +40,7 @@ func (c *comparison) record(r Record) bool {
 		})
 		return false
 	}
-	if i.State.Counts() {
+	if i.Counts() {
 		c.used[i.Project] = c.used[i.Project].Plus(i.Resources).Plus(compute.Resources{compute.Instances: 1})
 	}
 	if i.State.OnHost() && i.Host != "" {

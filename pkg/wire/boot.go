@@ -28,6 +28,8 @@ func bootTo(b *compute.Boot) *pb.Boot {
 		SealedUserData: bytesOrNil([]byte(b.Sealed)),
 		Group:          text(b.Group()),
 		Priority:       priorities.out(b.Priority()),
+		Preemptible:    preemptibleTo(b.Preemptible()),
+		Reservation:    text(b.Reservation()),
 	}
 }
 
@@ -37,11 +39,14 @@ func bootSays(b *compute.Boot) says {
 		sealed: b.Sealed != "", member: b.Group() != "", ofSet: b.Set().ID != "", spread: b.Spread().Spread != "",
 		whole:  b.Set().Whole != "",
 		ranked: b.Priority() != compute.PriorityNormal,
+
+		preemptible: b.Preemptible() != (compute.Preemptible{}),
+		reserved:    b.Reservation() != "" || b.Placeholder().Of != "" || b.In().ID != "",
 	}
 }
 
 func bootFrom(r *reader, m *pb.Boot) compute.Boot {
-	return compute.Boot{
+	b := compute.Boot{
 		Name:         m.GetName(),
 		Flavor:       compute.FlavorName(m.GetFlavor()),
 		With:         wordMap[compute.AxisName, compute.AxisValue](m.GetWith()),
@@ -59,6 +64,11 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 			needsSchema(r, "group", schemaGroups, compute.GroupName(m.GetGroup())), compute.Set{}, r.priority(m.GetPriority()),
 		),
 	}
+	preemptible(r, &b, m)
+	if n := needsSchema(r, "reservation", schemaReserved, compute.ReservationName(m.GetReservation())); n != "" {
+		b.Reserving(n)
+	}
+	return b
 }
 
 // priority is the class of a boot. One that is not normal is refused in a schema whose readers may not know it: they would

@@ -18,7 +18,10 @@ func EncodeBuild(b compute.Build) Record {
 }
 
 func buildSays(b *compute.Build) says {
-	return says{sealed: b.Sealed != "", member: b.Group != nil, ofSet: b.Hold > 0, whole: len(b.Parts) > 0}
+	return says{
+		sealed: b.Sealed != "", member: b.Group != nil, ofSet: b.Hold > 0, whole: len(b.Parts) > 0,
+		reserved: b.Placeholder || b.In.ID != "",
+	}
 }
 
 // DecodeBuild reads a record of a queue.
@@ -53,6 +56,9 @@ func buildTo(b *compute.Build) *pb.Build {
 		Group:          buildGroupTo(b.Group),
 		Hold:           span(b.Hold),
 		Parts:          partsTo(b.Parts),
+		Preemptible:    b.Preemptible,
+		Placeholder:    b.Placeholder,
+		In:             inTo(b.In),
 	}
 }
 
@@ -64,6 +70,9 @@ func partsTo(parts []compute.Build) (out []*pb.Build) {
 }
 
 func buildFrom(r *reader, m *pb.Build) compute.Build {
+	if m.GetPlaceholder() {
+		r.needsSchema("placeholder", schemaReserved)
+	}
 	return compute.Build{
 		Instance:  compute.InstanceID(m.GetInstance()),
 		Project:   compute.Project(m.GetProject()),
@@ -86,7 +95,11 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		Group:     buildGroupFrom(r, m.GetGroup()),
 		Hold:      holdFrom(r, m.GetHold()),
 		Parts:     partsFrom(r, m.GetParts()),
+		In:        inReserved(r, m.GetIn()),
 		Trace:     r.trace(),
+
+		Preemptible: m.GetPreemptible(),
+		Placeholder: m.GetPlaceholder(),
 	}
 }
 

@@ -27,7 +27,10 @@ func EncodeCommand(c compute.Command) Record {
 		Voices:   voicesTo(c.Voices),
 		Queue:    text(c.Queue),
 		Group:    text(c.Group),
+		In:       inTo(c.In),
 		At:       stamp(c.At),
+
+		Preemptible: c.Preemptible,
 	}, c.Trace)
 	if c.Build != nil {
 		rec = rec.inLeastSchema(buildSays(c.Build))
@@ -57,8 +60,11 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Voices:   voicesFrom(r, m.GetVoices()),
 		Queue:    compute.QueueName(m.GetQueue()),
 		Group:    compute.GroupName(m.GetGroup()),
+		In:       inFrom(r, m.GetIn()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
+
+		Preemptible: m.GetPreemptible(),
 	}
 	if m.GetBuild() != nil {
 		build := buildFrom(r, m.GetBuild())
@@ -111,6 +117,7 @@ func lookTo(l *compute.Look) *pb.Look {
 	}
 	return &pb.Look{
 		Queue: text(l.Queue), Hold: span(l.Hold), Save: span(l.Save), Spend: l.Spend, Oldest: stamp(l.Oldest),
+		Preempt: l.Preempt,
 	}
 }
 
@@ -121,7 +128,7 @@ func lookFrom(r *reader, m *pb.Look) *compute.Look {
 	l := compute.Look{
 		Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold()),
 		Save: r.duration("look.save", m.GetSave()), Spend: m.GetSpend(),
-		Oldest: r.time("look.oldest", m.GetOldest()),
+		Oldest: r.time("look.oldest", m.GetOldest()), Preempt: m.GetPreempt(),
 	}
 	r.atMost("look.queue", len(l.Queue), maxQueueName)
 	r.check(l.Check())

@@ -92,6 +92,7 @@ var reportOps = table[compute.ReportOp, pb.ReportOp]{
 	{compute.ReportChanged, pb.ReportOp_REPORT_OP_CHANGED},
 	{compute.ReportHello, pb.ReportOp_REPORT_OP_HELLO},
 	{compute.ReportPinned, pb.ReportOp_REPORT_OP_PINNED_UNAVAILABLE},
+	{compute.ReportPreempt, pb.ReportOp_REPORT_OP_PREEMPT},
 }
 
 var commandOps = table[compute.CommandOp, pb.CommandOp]{

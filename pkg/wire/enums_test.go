@@ -55,7 +55,7 @@ func covers[W ~uint8, S interface {
 func TestEnums(t *testing.T) {
 	covers(t, noCapacities, compute.WaitForCapacity, compute.FailAtOnce, nil, nil)
 	covers(t, failureClasses, compute.FailureUnknown, compute.FailureUnknownHere, nil, nil)
-	covers(t, reportOps, compute.ReportClaim, compute.ReportPinned, nil, []pb.ReportOp{0})
+	covers(t, reportOps, compute.ReportClaim, compute.ReportPreempt, nil, []pb.ReportOp{0})
 	covers(t, commandOps, compute.CommandGrant, compute.CommandAlone, nil, []pb.CommandOp{0})
 	covers(t, consoleRefusals, compute.ConsoleRead, compute.ConsoleFailed, nil, nil)
 	covers(t, states, compute.StateNone, compute.StateUnknown,
@@ -74,12 +74,12 @@ func TestEnumsAreWhole(t *testing.T) {
 	for last, beyond := range map[string]string{
 		compute.FailAtOnce.String():         (compute.FailAtOnce + 1).String(),
 		compute.FailureUnknownHere.String(): (compute.FailureUnknownHere + 1).String(),
-		compute.ReportPinned.String():       (compute.ReportPinned + 1).String(),
+		compute.ReportPreempt.String():      (compute.ReportPreempt + 1).String(),
 		compute.CommandAlone.String():       (compute.CommandAlone + 1).String(),
 		compute.ConsoleFailed.String():      (compute.ConsoleFailed + 1).String(),
 		compute.StateUnknown.String():       (compute.StateUnknown + 1).String(),
 		compute.PowerPaused.String():        (compute.PowerPaused + 1).String(),
-		compute.OpBootSet.String():          (compute.OpBootSet + 1).String(),
+		compute.OpReserve.String():          (compute.OpReserve + 1).String(),
 		compute.HostSilent.String():         (compute.HostSilent + 1).String(),
 		compute.QueueClosed.String():        (compute.QueueClosed + 1).String(),
 	} {

@@ -41,6 +41,8 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Labels:        textMap(b.Labels),
 		Saves:         b.Saves,
 		Saving:        savingTo(b.Saving),
+		Preempts:      b.Preempts,
+		Preemptible:   amounts(b.Preemptible),
 	}, "")
 }
 
@@ -81,6 +83,9 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Labels:    wordMap[string, string](m.GetLabels()),
 		Saves:     m.GetSaves(),
 		Saving:    savingFrom(r, m.GetSaving()),
+		Preempts:  m.GetPreempts(),
+
+		Preemptible: resources(m.GetPreemptible()),
 	}
 	r.check(compute.CheckHostLabels(b.Labels))
 	for _, image := range b.Mistrusts {
@@ -95,6 +100,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 	r.inventory(b.Inventory)
 	r.amounts("free", b.Free, -compute.MaxAmount)
 	r.amounts("largest", b.Largest, 0)
+	r.amounts("preemptible", b.Preemptible, 0)
 	r.key(KeyHost(b.Host))
 	return b
 }
@@ -103,7 +109,8 @@ func savingTo(s *compute.Saving) *pb.Saving {
 	if s == nil {
 		return nil
 	}
-	return &pb.Saving{Queue: text(s.Queue), Needs: amounts(s.Needs), Age: span(s.Age), Left: span(s.Left)}
+	return &pb.Saving{Queue: text(s.Queue), Needs: amounts(s.Needs), Age: span(s.Age), Left: span(s.Left),
+		Preempt: s.Preempt}
 }
 
 func savingFrom(r *reader, m *pb.Saving) *compute.Saving {
@@ -113,6 +120,7 @@ func savingFrom(r *reader, m *pb.Saving) *compute.Saving {
 	s := &compute.Saving{
 		Queue: compute.QueueName(m.GetQueue()), Needs: resources(m.GetNeeds()),
 		Age: r.duration("saving.age", m.GetAge()), Left: r.duration("saving.left", m.GetLeft()),
+		Preempt: m.GetPreempt(),
 	}
 	r.atMost("saving.queue", len(s.Queue), maxQueueName)
 	r.amounts("saving.needs", s.Needs, 0)

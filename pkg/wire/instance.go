@@ -53,6 +53,11 @@ func EncodeInstance(i compute.Instance) Record {
 
 		Spread:       text(i.Boot.Spread().Spread),
 		SpreadChosen: i.Boot.Spread().Chosen,
+		Notice:       noticeTo(i.LastNotice()),
+		MadeRoom:     i.MadeRoom(),
+
+		Placeholder: placeholderTo(i.Boot.Placeholder()),
+		In:          inTo(i.Boot.In()),
 	}, i.Trace).inLeastSchema(bootSays(&i.Boot))
 }
 
@@ -126,6 +131,9 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 	if m.GetSet() != nil {
 		i.Boot.InSet(setFrom(r, m.GetSet()))
 	}
+	i.GiveNotice(noticeFrom(r, m.GetNotice()))
+	i.SetMadeRoom(m.GetMadeRoom())
+	reservedFrom(r, &i.Boot, m)
 	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i

@@ -28,6 +28,8 @@ func EncodeReport(p compute.Report) Record {
 		At:       stamp(p.At),
 
 		PowerReason: reasonTo(p.Stopped),
+		Queue:       text(p.Queue),
+		MadeRoom:    p.MadeRoom,
 	}, p.Trace)
 }
 
@@ -61,8 +63,11 @@ func reportFrom(r *reader, m *pb.Report) compute.Report {
 		Fence:    compute.FenceEpoch(m.GetFence()),
 		Started:  r.time("started", m.GetStarted()),
 		At:       r.time("at", m.GetAt()),
+		Queue:    compute.QueueName(m.GetQueue()),
+		MadeRoom: m.GetMadeRoom(),
 		Trace:    r.trace(),
 	}
+	r.atMost("queue", len(p.Queue), maxQueueName)
 	r.atMost("claim", len(p.Claim), MaxID)
 	r.atMost("command", len(p.Command), MaxID)
 	r.atMost("journal", len(p.Journal), MaxID)

@@ -34,6 +34,8 @@ func EncodeRequest(q compute.Request) Record {
 		m.Operation = &pb.Request_Boot{Boot: bootTo(q.Boot)}
 	case compute.OpBootSet:
 		m.Operation = &pb.Request_BootSet{BootSet: bootSetTo(q.Set)}
+	case compute.OpReserve:
+		m.Operation = &pb.Request_Reserve{Reserve: reserveTo(q.Reserve)}
 	case compute.OpDelete:
 		m.Operation = &pb.Request_Delete{Delete: &pb.DeleteInstance{}}
 	case compute.OpStop:
@@ -55,6 +57,8 @@ func EncodeRequest(q compute.Request) Record {
 	switch {
 	case q.Op == compute.OpBoot && q.Boot != nil:
 		return rec.inLeastSchema(bootSays(q.Boot))
+	case q.Op == compute.OpReserve:
+		return rec.inLeastSchema(says{reserved: true})
 	case q.Op == compute.OpBootSet:
 		return rec.inLeastSchema(setSays(q.Set))
 	}
@@ -132,6 +136,8 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 		q.Op, q.Boot = compute.OpBoot, &boot
 	case *pb.Request_BootSet:
 		q.Op, q.Set = compute.OpBootSet, bootSetFrom(r, op.BootSet)
+	case *pb.Request_Reserve:
+		q.Op, q.Reserve = compute.OpReserve, reserveFrom(r, op.Reserve)
 	case *pb.Request_Delete:
 		q.Op = compute.OpDelete
 	case *pb.Request_Stop:

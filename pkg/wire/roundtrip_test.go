@@ -64,6 +64,7 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[*compute.PlacementRules](): rapid.SampledFrom([]*compute.PlacementRules{
 			nil, {Group: "web"}, {Group: "web", Spread: "zone"}, {Group: "web", Spread: "zone", Chosen: true},
 			{Priority: compute.PriorityHigh}, {Group: "web", Spread: "zone", Priority: compute.PriorityLow},
+			{Priority: compute.PriorityLow, Preemptible: compute.Preemptible{Then: compute.ThenRequeue, Grace: time.Minute}},
 		}).AsAny(),
 		typeOf[compute.Priority]():  wordsOf(priorities),
 		typeOf[compute.QuotaPart](): wordsOf(quotaParts),
@@ -226,9 +227,9 @@ func requests() *rapid.Generator[compute.Request] {
 	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
 		q := all.Draw(t, "all")
-		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpBootSet)).Draw(t, "op"))
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpReserve)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
-			boot := boots().Draw(t, "boot")
+			boot := boots(false).Draw(t, "boot")
 			q.Boot = &boot
 		} else {
 			q.Boot = nil
@@ -236,9 +237,13 @@ func requests() *rapid.Generator[compute.Request] {
 		if q.Set = nil; q.Op == compute.OpBootSet {
 			for i := range rapid.IntRange(2, 4).Draw(t, "set") {
 				id := compute.InstanceID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
-				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots().Draw(t, "boot of a set")})
+				q.Set = append(q.Set, compute.SetBoot{Instance: id, Boot: boots(true).Draw(t, "boot of a set")})
 			}
 			q.Instance = q.Set[0].Instance
+		}
+		if q.Reserve = nil; q.Op == compute.OpReserve {
+			q.Reserve = reserves().Draw(t, "reserve")
+			q.Instance = q.Reserve.Instances[0]
 		}
 		if q.Change = nil; q.Op == compute.OpChange {
 			q.Change = changes().Draw(t, "change")
@@ -257,10 +262,28 @@ func requests() *rapid.Generator[compute.Request] {
 	})
 }
 
-// boots pass Check.
-func boots() *rapid.Generator[compute.Boot] {
+// reserves pass Check.
+func reserves() *rapid.Generator[*compute.Reserve] {
+	return rapid.Custom(func(t *rapid.T) *compute.Reserve {
+		b := boots(false).Draw(t, "what is reserved")
+		v := &compute.Reserve{
+			Name: "nightly", From: at(rapid.IntRange(0, 9).Draw(t, "from")),
+			Boot: compute.Boot{Flavor: b.Flavor, With: b.With, Name: b.Name},
+		}
+		v.Until = v.From.Add(compute.LeastReserveTime + time.Duration(rapid.IntRange(0, 99).Draw(t, "for"))*time.Second)
+		for i := range rapid.IntRange(1, 4).Draw(t, "count") {
+			v.Instances = append(v.Instances, compute.InstanceID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))
+		}
+		return v
+	})
+}
+
+// boots pass Check, in a set or by themselves.
+func boots(set bool) *rapid.Generator[compute.Boot] {
 	return rapid.Map(generate[compute.Boot](), func(boot compute.Boot) compute.Boot {
-		boot.Rules = compute.InGroup(boot.Group()) // the rest of it is of instances
+		if boot.Rules = boot.AskedRules(); boot.Preemptible().CheckNoSet() != nil && set {
+			boot.Rules = nil
+		}
 		boot.Attempts %= compute.MaxAttempts + 1
 		boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 		boot.Name = cut(boot.Name, compute.MaxNameLength)

@@ -280,7 +280,9 @@ func samples() []sample {
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
 	list = append(append(append(list, machineSamples()...), sealedSamples()...), mistrustSample())
-	return slices.Concat(list, labelSamples(), groupSamples(), setSamples(), prioritySamples())
+	return slices.Concat(
+		list, labelSamples(), groupSamples(), setSamples(), prioritySamples(), preemptSamples(), reservedSamples(),
+	)
 }
 
 // prioritySamples are of what came with classes of priority.
@@ -319,6 +321,73 @@ func prioritySamples() []sample {
 		{"catalog-quota-classes", EncodeQuota(quota), CatalogEntry{Project: "web-shop", Quota: &quota}, of(DecodeCatalog)},
 		{"catalog-quota-weight", EncodeQuota(weighed), CatalogEntry{Project: "web-shop", Quota: &weighed}, of(DecodeCatalog)},
 		{"queue-tier", EncodeQueue(tier), tier, of(DecodeQueue)},
+	}
+}
+
+// preemptSamples are of what came with machines that may be taken away.
+func preemptSamples() []sample {
+	may := func(b *compute.Boot, then compute.Afterwards, grace time.Duration) {
+		b.Preempt(compute.Preemptible{Then: then, Grace: grace})
+	}
+	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
+	may(request.Boot, compute.ThenDelete, 0)
+	may(&inst.Boot, compute.ThenRequeue, time.Minute)
+	noticed, made := inst, sampleInstanceRecord()
+	noticed.GiveNotice(&compute.Notice{
+		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
+		Over: at(32),
+	})
+	made.SetMadeRoom(2)
+	build.Preemptible = true
+	confirm, look, beacon := sampleCommand(compute.CommandConfirm), sampleCommand(compute.CommandLook), sampleBeacon()
+	confirm.Queue, confirm.Preemptible = "m1.small.priority-low", true
+	look.Look = &compute.Look{Queue: "m1.large", Save: time.Minute, Preempt: true}
+	beacon.Preempts, beacon.Preemptible = true, compute.Resources{compute.VCPU: 2}
+	beacon.Saving = &compute.Saving{Queue: "m1.large", Needs: sampleResources(), Preempt: true}
+	wants, claim := sampleReport(compute.ReportPreempt), sampleReport(compute.ReportClaim)
+	wants.Queue, claim.MadeRoom = "m1.large", 2
+	return []sample{
+		{"request-boot-preemptible", EncodeRequest(request), request, of(DecodeRequest)},
+		{"instance-preemptible", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"instance-notice-preemptible", EncodeInstance(noticed), noticed, of(DecodeInstance)},
+		{"instance-made-room", EncodeInstance(made), made, of(DecodeInstance)},
+		{"build-may-be-taken-away", EncodeBuild(build), build, of(DecodeBuild)},
+		{"command-confirm-may-be-taken-away", EncodeCommand(confirm), confirm, of(DecodeCommand)},
+		{"command-look-preempt", EncodeCommand(look), look, of(DecodeCommand)},
+		{"beacon-preempts", EncodeBeacon(beacon), beacon, of(DecodeBeacon)},
+		{"report-preempt", EncodeReport(wants), wants, of(DecodeReport)},
+		{"report-claim-made-room", EncodeReport(claim), claim, of(DecodeReport)},
+	}
+}
+
+// reservedSamples are of what came with reservations.
+func reservedSamples() []sample {
+	const placeholder = "5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d19"
+	request, boot := sampleRequest(compute.OpReserve), sampleRequest(compute.OpBoot)
+	request.Instance = placeholder
+	request.Reserve = &compute.Reserve{
+		Name: "nightly", From: at(30), Until: at(30).Add(time.Hour),
+		Boot:      compute.Boot{Flavor: "m1.small", With: compute.Choices{"disk": "ssd"}},
+		Instances: []compute.InstanceID{placeholder, boot.Instance},
+	}
+	boot.Boot.Host, boot.Boot.Avoid = "", nil
+	boot.Boot.Reserving("nightly")
+	held, taker := sampleInstanceRecord(), sampleInstanceRecord()
+	held.Boot.AsPlaceholder(compute.Placeholder{Of: "nightly", Size: 2, From: at(30), Until: at(40), Taker: boot.Instance})
+	in := compute.InPlaceholder{ID: placeholder, Attempt: 2}
+	taker.Boot.Host, taker.Boot.Avoid = "", nil
+	taker.Boot.Reserving("nightly")
+	taker.Boot.Takes(in)
+	build, taking, confirm := sampleBuild(), sampleBuild(), sampleCommand(compute.CommandConfirm)
+	build.Placeholder, taking.In, confirm.In = true, in, in
+	return []sample{
+		{"request-reserve-reserved", EncodeRequest(request), request, of(DecodeRequest)},
+		{"request-boot-reserved", EncodeRequest(boot), boot, of(DecodeRequest)},
+		{"instance-placeholder-reserved", EncodeInstance(held), held, of(DecodeInstance)},
+		{"instance-taker-reserved", EncodeInstance(taker), taker, of(DecodeInstance)},
+		{"build-placeholder-reserved", EncodeBuild(build), build, of(DecodeBuild)},
+		{"build-taker-reserved", EncodeBuild(taking), taking, of(DecodeBuild)},
+		{"command-confirm-in", EncodeCommand(confirm), confirm, of(DecodeCommand)},
 	}
 }
 

@@ -19,12 +19,18 @@ import (
 // (decision 0062), schemaSets for what is of a set (decision 0063), schemaSpread for
 // groups that spread their members, and for the instances of those (decision 0064), and
 // schemaWhole for what is of a set that is offered whole (decision 0066), schemaPriority
-// for requests of another class than the normal one, and their instances (decision 0067).
+// for requests of another class than the normal one, and their instances (decision 0067),
+// schemaPreemptible for requests of machines that may be taken away, and their instances
+// (decision 0069), and schemaReserved for reservations, their placeholders and what takes
+// these (decision 0070).
 // So a cell without these is one that older versions read.
-const Schema = 5
+const Schema = 6
 
 // SchemaWhole is the least in which a set can be offered whole.
 const SchemaWhole = schemaWhole
+
+// SchemaReserved is the least in which there are reservations.
+const SchemaReserved = schemaReserved
 
 const (
 	schemaSealed compute.Schema = 2 // has sealed user data
@@ -34,6 +40,9 @@ const (
 	schemaWhole  compute.Schema = 5 // has sets that are offered whole
 
 	schemaPriority compute.Schema = 5 // has requests of low and high priority
+
+	schemaPreemptible compute.Schema = 6 // has machines that may be taken away
+	schemaReserved    compute.Schema = 6 // has reservations
 )
 
 // says is what a record says that not every version reads.
@@ -44,11 +53,18 @@ type says struct {
 	spread bool // a group that spreads its members, or an instance of one
 	whole  bool // a set that is offered whole
 	ranked bool // a priority that is not normal
+
+	preemptible bool // a machine that may be taken away
+	reserved    bool // a placeholder, or what takes one
 }
 
 // inLeastSchema is the record in the least schema that has all that it says.
 func (r Record) inLeastSchema(s says) Record {
 	switch {
+	case s.preemptible:
+		return r.InSchema(schemaPreemptible)
+	case s.reserved:
+		return r.InSchema(schemaReserved)
 	case s.whole:
 		return r.InSchema(schemaWhole)
 	case s.ranked:

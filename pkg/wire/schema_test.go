@@ -28,6 +28,8 @@ func TestWrittenInTheFirstSchema(t *testing.T) {
 			want = "4"
 		case strings.HasSuffix(s.name, "-whole"), strings.HasSuffix(s.name, "-ranked"):
 			want = "5"
+		case strings.HasSuffix(s.name, "-preemptible"), strings.HasSuffix(s.name, "-reserved"):
+			want = "6"
 		}
 		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: fmt.Sprint(Schema + 1)} {
 			if got := string(s.rec.WrittenUpTo(n).Header(HeaderSchema)); got != want {
@@ -45,9 +47,12 @@ func inSchemaOfGroups(s sample) bool {
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
 // that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one that
-// does not, nor that a set is offered whole, nor a request of a class as one of none.
+// does not, nor that a set is offered whole, nor a request of a class as one of none, nor a machine that may be taken
+// away as one that keeps its place, nor a reservation.
 func TestNotOverlooked(t *testing.T) {
-	for _, s := range slices.Concat(sealedSamples(), groupSamples(), setSamples(), prioritySamples()) {
+	for _, s := range slices.Concat(
+		sealedSamples(), groupSamples(), setSamples(), prioritySamples(), preemptSamples(), reservedSamples(),
+	) {
 		last := compute.Schema(1) // that does not know it
 		switch {
 		case inSchemaOfGroups(s):
@@ -60,6 +65,10 @@ func TestNotOverlooked(t *testing.T) {
 			last = schemaWhole - 1
 		case strings.HasSuffix(s.name, "-ranked"):
 			last = schemaPriority - 1
+		case strings.HasSuffix(s.name, "-preemptible"):
+			last = schemaPreemptible - 1
+		case strings.HasSuffix(s.name, "-reserved"):
+			last = schemaReserved - 1
 		case !strings.HasSuffix(s.name, "-sealed"):
 			continue
 		}

@@ -150,7 +150,9 @@ func largestMachine(there int64, largest compute.Resources, c compute.ResourceCl
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Rings == b.Rings && old.Saves == b.Saves && sameSaving(old.Saving, b.Saving) && old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
+	return old.State == b.State && old.Rings == b.Rings && old.Saves == b.Saves && old.Preempts == b.Preempts &&
+		old.Preemptible.Equal(b.Preemptible) && sameSaving(old.Saving, b.Saving) &&
+		old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
 		maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
@@ -158,7 +160,7 @@ func (h *host) sameAs(b compute.Beacon) bool {
 
 // sameSaving says whether a host saves for the same queue as before. How long it does changes all the time.
 func sameSaving(a, b *compute.Saving) bool {
-	return a.For() == b.For() && (a == nil || a.Needs.Equal(b.Needs))
+	return a.For() == b.For() && (a == nil || a.Needs.Equal(b.Needs) && a.Preempt == b.Preempt)
 }
 
 func (h *host) standing(q *queue) standing {

@@ -63,6 +63,27 @@ func (a *Advisor) EachSaver(each func(compute.HostID, compute.Saving, time.Time)
 }
 
 // Full calls each with every host that would fit a queue's work when emptier, can be told to save, and saves for none.
+// MakesRoom says whether a queue's work would fit a host if its preemptible machines were gone, as far as sums tell, and
+// whether the host can have them taken away.
+func (a *Advisor) MakesRoom(q compute.QueueName, id compute.HostID) bool {
+	i, listed := a.at[q]
+	h := a.hosts[id]
+	if !listed || h == nil || !h.beacon.Preempts || h.beacon.Preemptible.IsZero() || !h.takesWork() || h.is[i] != full {
+		return false
+	}
+	if _, ever := h.missing(&a.queues[i], a.names); !ever {
+		return false
+	}
+	for c, n := range a.names.classes {
+		for _, x := range a.queues[i].needs {
+			if x.class == n && x.amount > h.left[n]+h.beacon.Preemptible[c] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // missing is how much of what it needs is not free there, of the class of which most is, from 0 to 1. A host on which
 // machines that Berth did not start leave too little is none of them: it never has the room.
 func (a *Advisor) Full(q compute.QueueName, each func(h compute.HostID, missing float64)) {

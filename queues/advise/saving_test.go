@@ -80,3 +80,31 @@ func TestWhoCanBeToldToSave(t *testing.T) {
 		t.Error("what fits some host, or none, is not known")
 	}
 }
+
+// A host makes room where what its preemptible machines have, with what is free, is enough, and the host is large enough.
+func TestWhoMakesRoom(t *testing.T) {
+	a := New(DefaultRules())
+	a.SetQueues([]compute.Queue{q("big", 6), q("huge", 9)})
+	may := func(n int64) func(*compute.Beacon) {
+		return func(b *compute.Beacon) { b.Preempts, b.Preemptible = true, compute.Resources{compute.VCPU: n} }
+	}
+	old := func(b *compute.Beacon) { b.Preempts = false }
+	foreign := func(b *compute.Beacon) { b.Inventory.Unmanaged = compute.Resources{compute.VCPU: 3} }
+	for i, c := range []struct {
+		free  int64
+		is    []func(*compute.Beacon)
+		makes bool
+	}{
+		{2, []func(*compute.Beacon){may(4)}, true}, {2, []func(*compute.Beacon){may(3)}, false},
+		{2, []func(*compute.Beacon){may(0)}, false}, {2, []func(*compute.Beacon){may(4), old}, false},
+		{2, []func(*compute.Beacon){may(6), foreign}, false}, {7, []func(*compute.Beacon){may(1)}, false}, // it fits
+		{2, []func(*compute.Beacon){may(4), saves("big", 6)}, true},
+		{2, []func(*compute.Beacon){may(4), func(b *compute.Beacon) { b.State = compute.HostDraining }}, false},
+	} {
+		a.Observe(beacon(i, c.free, append([]func(*compute.Beacon){knows}, c.is...)...), at(0))
+		id := compute.HostID(fmt.Sprintf("h%d", i))
+		if a.Reaches(id, true); a.MakesRoom("big", id) != c.makes || a.MakesRoom("huge", id) || a.MakesRoom("none", id) {
+			t.Errorf("case %d: makes room is not %t", i, c.makes)
+		}
+	}
+}

@@ -12,7 +12,11 @@
 //	it has saved for For                           in vain: the queue has no host save for a while, For after the first
 //	                                               time and twice as long after each, up to MostPause
 //
-// At most one host in Share saves at a time, and one in any case; the work that has waited longest comes first. A host
+// A host on which preemptible machines run may have some of them taken away for work of a class above the low one, and goes
+// before others then: the work need not wait until machines end. It is told so (Look.Preempt), and chooses which.
+//
+// At most one host in Share saves at a time, and one in any case; the work that has waited longest comes first. Those that
+// have machines taken away are not counted: nothing lies idle there. A host
 // saves for one queue at a time.
 //
 // All of it are hints, as rings are: the host decides by what it has, and two queue managers that choose at once do no

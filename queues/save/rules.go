@@ -62,6 +62,8 @@ type World interface {
 	// Full calls each with every host that can be told to save, would fit the queue's work when emptier, and saves for
 	// none; missing is how much of what is needed is not free there, of the class of which most is: from 0 to 1.
 	Full(q compute.QueueName, each func(h compute.HostID, missing float64))
+	// MakesRoom says whether a host can be told to have preemptible machines taken away, and the queue's work would fit it then.
+	MakesRoom(q compute.QueueName, h compute.HostID) bool
 	// Saves is what a host saves for by its last beacon; nil: nothing. There is no such host, or it takes no work, if
 	// known is false.
 	Saves(h compute.HostID) (s *compute.Saving, known bool)

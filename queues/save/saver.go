@@ -35,6 +35,7 @@ type queue struct {
 	vain   int                    // pauses in a row
 	rests  time.Time              // no host saves for it until then
 	again  time.Time              // hosts are not looked for until then
+	moved  time.Time              // nor, while as many save as may, those that would do once machines had been taken away
 	tried  map[compute.HostID]int // how often each has saved in vain
 }
 
@@ -44,6 +45,7 @@ type saver struct {
 	told         time.Time
 	times        int  // told without having said so
 	said         bool // its beacon has said so
+	preempt      bool // it may have preemptible machines taken away for it
 }
 
 // New is a saver that knows of nothing.
@@ -201,7 +203,7 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 			out = append(out, s.spend(h, says.Queue, now))
 		case q != nil && now.Before(q.rests): // it ended in vain a moment ago, and says so soon
 		case q != nil && q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
-			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true}
+			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true, preempt: says.Preempt}
 		}
 	})
 	return out
@@ -219,42 +221,59 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 			q.tried[h]++
 			continue
 		}
-		x.told = now
-		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now)}})
+		x.told, x.preempt = now, x.preempt || s.makesRoom(q, h)
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt}})
 	}
 	return out
 }
 
-// choose finds hosts for what has waited longest.
+// choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie idle, so
+// those hosts are not of the few.
 func (s *Saver) choose(now time.Time) (out []Told) {
-	busy := map[compute.HostID]bool{}
-	s.world.EachSaver(func(h compute.HostID, _ compute.Saving, _ time.Time) { busy[h] = true })
+	busy, idle := map[compute.HostID]bool{}, map[compute.HostID]bool{}
+	s.world.EachSaver(func(h compute.HostID, says compute.Saving, _ time.Time) { busy[h], idle[h] = true, !says.Preempt })
 	for _, q := range s.queues {
-		for h := range q.savers {
-			busy[h] = true
+		for h, x := range q.savers {
+			busy[h], idle[h] = true, !x.preempt
 		}
 	}
+	maps.DeleteFunc(idle, func(_ compute.HostID, is bool) bool { return !is })
 	most, looked := max(1, s.world.Hosts()/s.rules.Share), 0
 	for _, q := range s.byAge() {
-		if len(busy) >= most || looked == mostLooked {
+		full := len(idle) >= most
+		if looked == mostLooked {
 			break
 		}
-		if !q.wants(s.rules, now) || s.world.Fits(q.name, q.late[0]) {
+		if full && (q.class == compute.PriorityLow || now.Before(q.moved)) || !q.wants(s.rules, now) ||
+			s.world.Fits(q.name, q.late[0]) {
 			continue
 		}
 		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
 		if some {
 			looked++ // where no host is full there was nothing to look through
 		}
-		if !found {
+		preempt := found && s.makesRoom(q, h)
+		switch {
+		case full && !preempt:
+			q.moved = now.Add(lookedEvery)
+			continue
+		case !found:
 			q.again = now.Add(lookedEvery)
 			continue
 		}
 		busy[h] = true
-		q.savers[h] = &saver{since: now, until: now.Add(s.rules.For), told: now, times: 1}
-		out = append(out, Told{h, compute.Look{Queue: q.name, Save: s.rules.For}})
+		if !preempt {
+			idle[h] = true
+		}
+		q.savers[h] = &saver{since: now, until: now.Add(s.rules.For), told: now, times: 1, preempt: preempt}
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: s.rules.For, Preempt: preempt}})
 	}
 	return out
+}
+
+// makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
+func (s *Saver) makesRoom(q *queue, h compute.HostID) bool {
+	return q.class != compute.PriorityLow && s.world.MakesRoom(q.name, h)
 }
 
 // wants says whether another host is to save for the queue.
@@ -262,17 +281,20 @@ func (q *queue) wants(r Rules, now time.Time) bool {
 	return len(q.savers) < min(len(q.late), r.Each) && !now.Before(q.rests) && !now.Before(q.again)
 }
 
-// best is the host that saves best for a build: the one that has saved for its queue in vain least often, and of
-// those the one that lacks least.
+// best is the host that saves best for a build: one on which it has room once preemptible machines have been taken away
+// rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks least.
 func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found, some bool) {
-	least := 0.0
+	least, makes := 0.0, false
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
 		some = true
 		if busy[h] || !b.May(h) {
 			return
 		}
-		if c := cmp.Or(cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least), cmp.Compare(h, best)); !found || c < 0 {
-			best, least, found = h, missing, true
+		room := s.makesRoom(q, h)
+		c := cmp.Or(boolNumber(makes)-boolNumber(room), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
+			cmp.Compare(h, best))
+		if !found || c < 0 {
+			best, least, makes, found = h, missing, room, true
 		}
 	})
 	return best, found, some

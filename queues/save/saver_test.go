@@ -24,6 +24,7 @@ type world struct {
 	gone   map[compute.HostID]bool
 	saving map[compute.HostID]*compute.Saving
 	heard  map[compute.HostID]time.Time
+	moves  map[compute.HostID]bool // hosts on which it fits once preemptible machines are gone
 }
 
 func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build)) {
@@ -44,6 +45,8 @@ func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
 		}
 	}
 }
+
+func (w *world) MakesRoom(_ compute.QueueName, h compute.HostID) bool { return w.moves[h] }
 
 func (w *world) Saves(h compute.HostID) (*compute.Saving, bool) { return w.saving[h], !w.gone[h] }
 
@@ -89,6 +92,9 @@ func (w *world) pass(d time.Duration) (told []string) {
 			if !x.Look.Spend {
 				what = "saves " + string(x.Look.Queue)
 			}
+			if x.Look.Preempt {
+				what = "makes room for " + string(x.Look.Queue)
+			}
 			told = append(told, string(x.Host)+" "+what)
 			w.hears(x)
 		}
@@ -107,7 +113,7 @@ func (w *world) hears(x Told) {
 		w.saving[x.Host] = nil
 		return
 	}
-	w.saving[x.Host] = &compute.Saving{Queue: x.Look.Queue, Left: x.Look.Save}
+	w.saving[x.Host] = &compute.Saving{Queue: x.Look.Queue, Left: x.Look.Save, Preempt: x.Look.Preempt}
 }
 
 func (w *world) want(got []string, want ...string) {
@@ -235,4 +241,40 @@ func TestAHostThatDoesNotSave(t *testing.T) {
 	if !maps.Equal(hosts, map[compute.HostID]int{"h00": 2, "h01": 2, "h02": 2}) {
 		t.Errorf("told were %v", hosts)
 	}
+}
+
+// A host that can make room goes before one that lacks less, but not for work of the low class.
+func TestMachinesAreTakenAwayForHigherWork(t *testing.T) {
+	for class, want := range map[compute.Priority]string{
+		compute.PriorityLow: "h00 saves q", compute.PriorityNormal: "h02 makes room for q",
+		compute.PriorityHigh: "h02 makes room for q",
+	} {
+		w := newWorld(t, 5)
+		w.moves = map[compute.HostID]bool{"h02": true, "h04": true}
+		w.waits["q"] = []Build{{Key: "a", Class: class}}
+		w.want(w.pass(time.Minute), want)
+	}
+}
+
+// Hosts that make room are not of the few that may save, since nothing lies idle there; each late build has one host still.
+func TestManyMakeRoom(t *testing.T) {
+	w := newWorld(t, 5)
+	w.wait("q", "a")
+	w.want(w.pass(31*time.Second), "h00 saves q") // one host in ten saves
+	w.moves = map[compute.HostID]bool{"h01": true, "h02": true, "h03": true}
+	w.wait("other", "b", "c")
+	w.waits["low"] = []Build{{Key: "d", Class: compute.PriorityLow}}
+	w.want(w.pass(31*time.Second), "h00 saves q", "h01 makes room for other", "h02 makes room for other")
+}
+
+// A host that saves already makes room once it can. One that an elected queue manager finds goes on as it was told.
+func TestMakesRoomLater(t *testing.T) {
+	w := newWorld(t, 5)
+	w.wait("q", "a")
+	w.want(w.pass(31*time.Second), "h00 saves q")
+	w.moves = map[compute.HostID]bool{"h00": true}
+	w.want(w.pass(15*time.Second), "h00 makes room for q")
+	w.moves = nil // what could go goes
+	w.Reset()
+	w.want(w.pass(16*time.Second), "h00 makes room for q")
 }

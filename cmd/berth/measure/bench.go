@@ -56,7 +56,7 @@ number means.`,
 	brokerFlags(cmd, &o, &set, &level)
 	loadFlags(cmd, &o)
 	aloneFlags(cmd, &o)
-	cmd.AddCommand(benchClassic(product), benchSweep(product), benchPart(product))
+	cmd.AddCommand(benchClassic(product), benchMix(product), benchSweep(product), benchPart(product))
 	return cmd
 }
 
@@ -170,7 +170,7 @@ func runBench(cmd *cobra.Command, o bench.Options, product lab.Product) error {
 	if result.Boots == 0 {
 		return err
 	}
-	return errors.Join(printResult(cmd.OutOrStdout(), f, result), wrongIn(result), err)
+	return errors.Join(printResult(cmd.OutOrStdout(), f, result), wrongIn(result.Lost, result.Doubled, result.Wrong), err)
 }
 
 // calledOff says it in words when an error is the end of ctx.
@@ -191,17 +191,17 @@ func printResult(w io.Writer, f cli.Format, r bench.Result) error {
 // mostWrong is how many wrong things an error lists.
 const mostWrong = 10
 
-func wrongIn(r bench.Result) error {
-	if r.Lost+r.Doubled == 0 {
+func wrongIn(lost, doubled int, wrong []string) error {
+	if lost+doubled == 0 {
 		return nil
 	}
-	some := r.Wrong[:min(len(r.Wrong), mostWrong)]
+	some := wrong[:min(len(wrong), mostWrong)]
 	more := ""
-	if rest := len(r.Wrong) - len(some); rest > 0 {
+	if rest := len(wrong) - len(some); rest > 0 {
 		more = fmt.Sprintf("\n  and %d more", rest)
 	}
 	return &compute.Error{
 		Op:      "bench",
-		Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", r.Lost, r.Doubled, strings.Join(some, "\n  "), more),
+		Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", lost, doubled, strings.Join(some, "\n  "), more),
 	}
 }

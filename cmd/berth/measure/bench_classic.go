@@ -73,7 +73,7 @@ func runClassic(cmd *cobra.Command, o bench.Options, product lab.Product) error 
 	found := classic{results, bench.ClassicPublished()}
 	errs := []error{err}
 	for _, r := range results {
-		errs = append(errs, wrongIn(r))
+		errs = append(errs, wrongIn(r.Lost, r.Doubled, r.Wrong))
 	}
 	if f == cli.FormatJSON || f == cli.FormatYAML {
 		errs = append(errs, cli.PrintData(cmd.OutOrStdout(), f, found))

@@ -74,7 +74,7 @@ func runSweep(cmd *cobra.Command, sweep bench.Sweep, o bench.Options, product la
 	}
 	errs := []error{err}
 	for _, m := range measured {
-		if wrong := wrongIn(m.Result); wrong != nil {
+		if wrong := wrongIn(m.Result.Lost, m.Result.Doubled, m.Result.Wrong); wrong != nil {
 			errs = append(errs, fmt.Errorf("%s %v: %w", sweep.Vary, m.Value, wrong))
 		}
 	}

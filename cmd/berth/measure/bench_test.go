@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -98,27 +97,7 @@ func TestBenchShape(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
-	var got any
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
-	shape, err := json.MarshalIndent(shapeOf(got), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden := filepath.Join("testdata", "bench.json")
-	if *update {
-		if err := os.WriteFile(golden, append(shape, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(shape)); diff != "" {
-		t.Errorf("the shape changed (-want +got):\n%s", diff)
-	}
+	theShapeIs(t, out, "bench.json")
 }
 
 // shapeOf replaces every value by what kind of thing it is.

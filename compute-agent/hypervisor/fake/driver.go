@@ -17,7 +17,8 @@ type Options struct {
 	LaunchTime  time.Duration
 	DestroyTime time.Duration
 	// Deaf guests do not shut down when asked; nil: all do, at once.
-	Deaf func(compute.InstanceID) bool
+	Deaf         func(compute.InstanceID) bool
+	Placeholders bool // it keeps placeholders as machines, so that all that is held shows in the world
 	// Fault is asked before each call; nil, or a nil answer, is no fault.
 	Fault func(Call) *Fault
 }
@@ -68,7 +69,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		if err := d.host.had(s.Instance, s.Devices); err != nil {
 			return err
 		}
-		m := machine{Machine: s.Machine()}
+		m := machine{Machine: s.Machine(), In: s.In}
 		m.Verdict = hypervisor.Stopped("", "prepared")
 		return d.host.put(m, "")
 	})
@@ -143,6 +144,8 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 		Foreign:  true,
 		Devices:  true,
 		Nodes:    true,
+
+		Placeholders: d.opts.Placeholders,
 	}
 }
 

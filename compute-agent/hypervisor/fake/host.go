@@ -106,7 +106,7 @@ func (h *Host) Crash() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, m := range h.machines {
-		if m.Power != compute.PowerRunning && m.Power != compute.PowerPaused {
+		if m.Power != compute.PowerRunning && m.Power != compute.PowerPaused || m.Placeholder {
 			continue
 		}
 		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.HostRestarted, "the host lost power"
@@ -142,11 +142,7 @@ func (h *Host) Worst() compute.Resources {
 // nobody saw, so both are done before the caller hears of it.
 func (h *Host) put(m machine, what EventKind) error {
 	h.machines[m.Instance] = m
-	held := compute.Resources{}
-	for _, m := range h.machines {
-		held.Add(m.Resources)
-	}
-	h.worst = h.worst.Max(held)
+	h.worst = h.worst.Max(h.machines.held())
 	if err := h.world.store.save(h.id, h.machines); err != nil {
 		return err
 	}
@@ -157,6 +153,28 @@ func (h *Host) put(m machine, what EventKind) error {
 		(*tell)(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
 	}
 	return h.world.record(Event{Kind: what, Host: h.id, Instance: m.Instance, Attempt: m.Attempt})
+}
+
+// Held is what machines hold.
+func (h *Host) Held() compute.Resources {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machines.held()
+}
+
+// held is what machines hold together. A placeholder whose room another machine has holds nothing beside that.
+func (ms machines) held() compute.Resources {
+	taken := map[compute.InPlaceholder]bool{}
+	for _, m := range ms {
+		taken[m.In] = true
+	}
+	held := compute.Resources{}
+	for id, m := range ms {
+		if !m.Placeholder || !taken[compute.InPlaceholder{ID: id, Attempt: m.Attempt}] {
+			held.Add(m.Resources)
+		}
+	}
+	return held
 }
 
 // remove takes a machine away. Called with mu held.

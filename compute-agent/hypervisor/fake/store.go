@@ -24,8 +24,9 @@ type machines map[compute.InstanceID]machine
 // machine is one of them with what it has printed.
 type machine struct {
 	hypervisor.Machine
-	Dropped int64  `json:",omitempty"` // how much of the beginning is gone
-	Printed string `json:",omitempty"`
+	In      compute.InPlaceholder `json:",omitzero"`  // whose room it has
+	Dropped int64                 `json:",omitempty"` // how much of the beginning is gone
+	Printed string                `json:",omitempty"`
 }
 
 // store keeps a world. Each host has one writer; events have many.

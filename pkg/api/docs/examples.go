@@ -48,6 +48,11 @@ func Examples() []Example {
 		{Operation: "list-groups", Path: "/v1/groups?project=web"},
 		{Operation: "show-group", Path: "/v1/groups/front?project=web"},
 		{Operation: "delete-group", Path: "/v1/groups/front?project=web"},
+		{Operation: "create-reservation", Path: "/v1/reservations?project=web",
+			Body: `{"name": "nightly", "flavor": "m1.small", "count": 2, "for": "2h"}`},
+		{Operation: "list-reservations", Path: "/v1/reservations?project=web"},
+		{Operation: "show-reservation", Path: "/v1/reservations/nightly?project=web"},
+		{Operation: "delete-reservation", Path: "/v1/reservations/nightly?project=web"},
 		{Operation: "boot", Path: "/v1/instances", Body: `{"project": "web", "id": "` + ID + `",` +
 			"\n       " + `"name": "web-1", "flavor": "m1.small", "with": {"disk": "ssd"}}`},
 		{Operation: "boot-set", Path: "/v1/sets?project=web", Body: `{"boots": [{"name": "db-1", "flavor": "m1.small"},` +
@@ -149,6 +154,7 @@ func Tags() []*huma.Tag {
 		{Name: "capabilities", Description: "What a boot may choose besides its flavor."},
 		{Name: "queues", Description: "Where boots wait, and how many more there is room for."},
 		{Name: "quotas", Description: "What projects use, and may."},
+		{Name: "reservations", Description: "Room that hosts hold for boots to come."},
 		{Name: "groups", Description: "Rules about where instances of a project may run beside each other."},
 		{Name: "hosts", Description: "What hosts have and do; drain, disable and enable them."},
 		{Name: "access", Description: "Tokens, who did what, and which records were refused."},

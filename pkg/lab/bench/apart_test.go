@@ -74,14 +74,14 @@ func TestSumOfReports(t *testing.T) {
 		Traffic: map[lab.Role]traffic{
 			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {1, 2}}, Sent: 3, Received: 4},
 		},
-		Warnings: map[string]int{"x": 1},
+		Warnings: map[string]int{"x": 1}, Saving: 2, Savings: map[string]int64{"time": 3},
 	}
 	want := report{
 		CPU: 2, RSS: 4, Connections: 6, Journals: 8, Offering: 10, Denied: 12, Released: 14, Taken: 16,
 		Traffic: map[lab.Role]traffic{
 			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {2, 4}}, Sent: 6, Received: 8},
 		},
-		Warnings: map[string]int{"x": 2},
+		Warnings: map[string]int{"x": 2}, Saving: 4, Savings: map[string]int64{"time": 6},
 	}
 	for range 2 {
 		if diff := cmp.Diff(want, sum(one, one)); diff != "" {

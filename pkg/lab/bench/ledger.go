@@ -17,6 +17,8 @@ type boot struct {
 	id      compute.InstanceID // empty until somebody says it
 	project compute.Project
 	queue   int
+	rules   *compute.PlacementRules // nil: none
+	waits   time.Duration           // for room, at most; 0: as long as who names none
 
 	due      time.Time // was meant to be sent
 	accepted time.Time // the answer was there

@@ -60,7 +60,9 @@ func (l *load) run(ctx context.Context, p pacer, boots []*boot) error {
 		l.flight <- struct{}{}
 		defer func() { <-l.flight }()
 		q := l.cloud.queues[b.queue]
-		err := l.sender.boot(ctx, b, compute.Boot{Name: b.name, Flavor: q.flavor, With: q.with})
+		err := l.sender.boot(ctx, b, compute.Boot{
+			Name: b.name, Flavor: q.flavor, With: q.with, Rules: b.rules, Deadline: b.waits,
+		})
 		l.ledger.answered(b, time.Now(), err)
 	})
 }

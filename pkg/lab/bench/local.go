@@ -87,6 +87,8 @@ type report struct {
 	Taken       int64                `json:"taken"` // processors that machines have now
 	Traffic     map[lab.Role]traffic `json:"traffic"`
 	Warnings    map[string]int       `json:"warnings"`
+	Saving      int                  `json:"saving"`  // hosts that save room for large work now
+	Savings     map[string]int64     `json:"savings"` // how many savings ended, by why
 }
 
 func (l *local) report() (report, error) {
@@ -96,7 +98,8 @@ func (l *local) report() (report, error) {
 	}
 	r := report{
 		CPU: ownCPU(), Connections: l.wires.open.Load(), Journals: l.journals.Load(),
-		Taken: taken(l.world), Traffic: all, Warnings: l.warned.counts(),
+		Taken: taken(l.world), Traffic: all.traffic, Warnings: l.warned.counts(),
+		Saving: all.saving, Savings: all.ended,
 	}
 	r.RSS, _ = resident(os.Getpid())
 	for _, stats := range l.stats {
@@ -112,7 +115,7 @@ func (l *local) report() (report, error) {
 
 // sum adds up what several processes report.
 func sum(reports ...report) report {
-	all := report{Traffic: map[lab.Role]traffic{}, Warnings: map[string]int{}}
+	all := report{Traffic: map[lab.Role]traffic{}, Warnings: map[string]int{}, Savings: map[string]int64{}}
 	for _, r := range reports {
 		all.CPU += r.CPU
 		all.RSS += r.RSS
@@ -127,6 +130,10 @@ func sum(reports ...report) report {
 		}
 		for said, n := range r.Warnings {
 			all.Warnings[said] += n
+		}
+		all.Saving += r.Saving
+		for why, n := range r.Savings {
+			all.Savings[why] += n
 		}
 	}
 	return all

@@ -66,19 +66,46 @@ type traffic struct {
 	Received float64             `json:"received"` // bytes
 }
 
-// read answers, by part, what was asked so far.
-func (c *counters) read() (map[lab.Role]traffic, error) {
+// counts are what the parts counted so far.
+type counts struct {
+	traffic map[lab.Role]traffic
+	saving  int              // hosts that save room for large work
+	ended   map[string]int64 // savings that have ended, by why
+}
+
+func (c *counters) read() (counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[lab.Role]traffic{}
+	all := counts{traffic: map[lab.Role]traffic{}, ended: map[string]int64{}}
 	for part, r := range c.parts {
 		families, err := r.Gather()
 		if err != nil {
-			return nil, fmt.Errorf("metrics of %s: %w", part, err)
+			return counts{}, fmt.Errorf("metrics of %s: %w", part, err)
 		}
-		all[part] = trafficIn(families)
+		all.traffic[part] = trafficIn(families)
+		all.addSavings(families)
 	}
 	return all, nil
+}
+
+const (
+	savingMetric  = "berth_hosts_saving"
+	savingsMetric = "berth_agent_savings_ended_total"
+)
+
+func (c *counts) addSavings(families []*dto.MetricFamily) {
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case savingMetric:
+				c.saving += int(m.GetGauge().GetValue())
+			case savingsMetric:
+				for _, l := range m.GetLabel() {
+					c.ended[l.GetValue()] += int64(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
 }
 
 func trafficIn(families []*dto.MetricFamily) traffic {

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,10 +30,25 @@ func TestRequestsAndBytesForEachBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytesBetween(before, after, 10)["agent"]; got != (Bytes{Sent: 50, Received: 5}) {
+	if got := bytesBetween(before.traffic, after.traffic, 10)["agent"]; got != (Bytes{Sent: 50, Received: 5}) {
 		t.Errorf("bytes %+v", got)
 	}
-	if got := between(before, after, 10)["agent"]["Produce"]; got != (Requests{PerBoot: 0.1, MeanMS: 2}) {
+	if got := between(before.traffic, after.traffic, 10)["agent"]["Produce"]; got != (Requests{PerBoot: 0.1, MeanMS: 2}) {
 		t.Errorf("requests %+v", got)
+	}
+}
+
+func TestSavingsAsCounted(t *testing.T) {
+	c := newCounters()
+	saving := prometheus.NewGauge(prometheus.GaugeOpts{Name: savingMetric})
+	ended := prometheus.NewCounterVec(prometheus.CounterOpts{Name: savingsMetric}, []string{"why"})
+	c.of("queues").MustRegister(saving)
+	c.of("agent").MustRegister(ended)
+	saving.Set(2)
+	ended.WithLabelValues("time").Add(3)
+	ended.WithLabelValues("taken").Inc()
+	got, err := c.read()
+	if want := map[string]int64{"time": 3, "taken": 1}; err != nil || got.saving != 2 || !maps.Equal(got.ended, want) {
+		t.Errorf("%d hosts save, ended %v, %v", got.saving, got.ended, err)
 	}
 }

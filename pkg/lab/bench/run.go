@@ -23,7 +23,7 @@ import (
 // Run measures a product. What the run made is gone when it answers, also when
 // ctx ends before; a result that tells of something lost or doubled is no error
 // here.
-func Run(ctx context.Context, o Options, p lab.Product) (_ Result, err error) {
+func Run(ctx context.Context, o Options, p lab.Product) (Result, error) {
 	o = o.WithDefaults()
 	if err := o.Check(); err != nil {
 		return Result{}, err
@@ -33,13 +33,21 @@ func Run(ctx context.Context, o Options, p lab.Product) (_ Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return withRun(ctx, o, p, c, func(r *run) (Result, error) {
+		r.warmup, r.boots = newBoots("warm-up", warmup, o.Projects), newBoots("boot", measured, o.Projects)
+		return r.all(ctx)
+	})
+}
+
+// withRun starts the brokers of a run, and removes afterwards what it made.
+func withRun[T any](ctx context.Context, o Options, p lab.Product, c *cloud, do func(*run) (T, error)) (out T, err error) {
 	files, err := raiseFiles(o)
 	if err != nil {
-		return Result{}, err
+		return out, err
 	}
 	data, err := os.MkdirTemp(o.Data, "berth-bench-")
 	if err != nil {
-		return Result{}, err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	if o.Prefix == "" {
@@ -47,13 +55,12 @@ func Run(ctx context.Context, o Options, p lab.Product) (_ Result, err error) {
 	}
 	b, err := startBroker(ctx, o, data)
 	if err != nil {
-		return Result{}, err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, b.endSoon(ctx, o.Prefix)) }()
 	r := newRun(o, p, b, c, data)
-	r.warmup, r.boots = newBoots("warm-up", warmup, o.Projects), newBoots("boot", measured, o.Projects)
 	r.result.Settings.Files = files
-	return r.all(ctx)
+	return do(r)
 }
 
 func newRun(o Options, p lab.Product, b *broker, c *cloud, data string) *run {
@@ -113,27 +120,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		r.cloud.size,
 		r.o.Queues,
 	)
-	if err := r.product.Prepare(ctx, r.own.site); err != nil {
-		return Result{}, err
-	}
-	core, api := core(r.o.Conductors, r.place)
-	agents, err := r.agents()
-	if err != nil {
-		return Result{}, err
-	}
-	g := service.NewGroup()
-	g.Add("core", core)
-	g.Add("observer", observer(r.kafka("observer"), r.ledger))
-	err = service.During(ctx, g, func(ctx context.Context) error {
-		if err := r.offer(ctx, api()); err != nil {
-			return err
-		}
-		return service.During(ctx, agents, func(ctx context.Context) error { return r.use(ctx, api()) })
-	})
-	if err = cmp.Or(err, ctx.Err()); err != nil {
-		return Result{}, err
-	}
-	happened, err := r.outcome()
+	happened, err := r.live(ctx, r.use)
 	if err != nil {
 		return Result{}, err
 	}
@@ -149,6 +136,31 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		r.result.over(f)
 	}
 	return r.result, nil
+}
+
+// live starts a cell and its hosts, lets use work with it, ends all of it and answers what has happened to the hosts.
+func (r *run) live(ctx context.Context, use func(ctx context.Context, api string) error) (outcome, error) {
+	if err := r.product.Prepare(ctx, r.own.site); err != nil {
+		return outcome{}, err
+	}
+	core, api := core(r.o.Conductors, r.place)
+	agents, err := r.agents()
+	if err != nil {
+		return outcome{}, err
+	}
+	g := service.NewGroup()
+	g.Add("core", core)
+	g.Add("observer", observer(r.kafka("observer"), r.ledger))
+	err = service.During(ctx, g, func(ctx context.Context) error {
+		if err := r.offer(ctx, api()); err != nil {
+			return err
+		}
+		return service.During(ctx, agents, func(ctx context.Context) error { return use(ctx, api()) })
+	})
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return outcome{}, err
+	}
+	return r.outcome()
 }
 
 // kafka is how the bench itself reaches the brokers.

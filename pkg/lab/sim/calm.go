@@ -177,6 +177,9 @@ func (w *play) closing() (left []string) {
 // room is a host that offers and looks where the instance waits, which would fit it; empty if there is none.
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
+	if in := i.Boot.In().ID; in != "" {
+		return w.roomIn(w.rec.Instances()[in])
+	}
 	i, whole := w.rec.WaitsWhole(i)
 	for _, h := range w.World.Hosts {
 		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) || !whole && w.ruledOut(i, h.ID) {
@@ -190,6 +193,14 @@ func (w *play) room(i compute.Instance) compute.HostID {
 		if q.Accepts(traits) && w.rec.IsOffering(h.ID) && w.rec.Needs(i).FitsIn(w.free(h)) {
 			return h.ID
 		}
+	}
+	return ""
+}
+
+// roomIn is the host of a placeholder in whose room an instance may start; empty: there is none yet.
+func (w *play) roomIn(p compute.Instance) compute.HostID {
+	if p.State == compute.StateActive && w.rec.IsOffering(p.Host) && !time.Now().Before(p.Boot.Placeholder().From) {
+		return p.Host
 	}
 	return ""
 }
@@ -221,11 +232,7 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {
-	free := h.Totals
-	for _, m := range w.hosts[h.ID].Machines() {
-		free = free.Minus(m.Resources)
-	}
-	return free
+	return h.Totals.Minus(w.hosts[h.ID].Held())
 }
 
 // unfinished lists what is left when all was deleted.

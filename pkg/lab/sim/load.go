@@ -80,6 +80,8 @@ func (c *clients) do(l schedule.Load) {
 	case schedule.LoadSet:
 		c.set(l)
 		return
+	case schedule.LoadReserve, schedule.LoadTake:
+		a.ID = wire.KeyedInstance(l.Project, l.Name)
 	case schedule.LoadBoot:
 		repeat = l.Own != ""
 		if repeat {
@@ -96,6 +98,10 @@ func (c *clients) do(l schedule.Load) {
 	i := c.play.rec.AddAsk(a)
 	switch l.Op {
 	case schedule.LoadBoot:
+		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
+	case schedule.LoadReserve:
+		ask = func(ctx context.Context) error { return c.reserve(ctx, l, a.Began) }
+	case schedule.LoadTake:
 		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
 	case schedule.LoadDelete:
 		ask = func(ctx context.Context) error { return c.delete(ctx, l, a.ID) }
@@ -234,6 +240,18 @@ func (c *clients) keyed(ctx context.Context, l schedule.Load, b compute.Boot) (o
 		return out, &compute.Error{Kind: compute.KindUnavailable, Cause: err}
 	}
 	return out, nil
+}
+
+// reserve writes to Kafka itself, so that the ids of placeholders are known.
+func (c *clients) reserve(ctx context.Context, l schedule.Load, began time.Time) error {
+	v := &compute.Reserve{Name: compute.ReservationName(l.Name), From: began.Add(l.From.Duration()), Boot: *l.Boot}
+	v.Until = v.From.Add(l.For.Duration())
+	for i := range l.Count {
+		v.Instances = append(v.Instances, wire.KeyedInstance(l.Project, l.PartName(i)))
+	}
+	return c.publish(ctx, compute.Request{
+		Op: compute.OpReserve, Project: l.Project, Instance: v.Instances[0], Reserve: v, At: time.Now(),
+	}, wire.AnyPartition)
 }
 
 // delete asks the API, or writes to Kafka itself, as anybody may: the API refuses

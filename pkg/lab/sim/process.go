@@ -199,8 +199,8 @@ func (p *process) agent(l *life) service.Part {
 	host, name := p.machines()
 	inner := fake.NewDriver(host, fake.Options{
 		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(),
-		DestroyTime: p.host.Destroy.Duration(),
-		Fault:       p.play.troubles.fault,
+		DestroyTime: p.host.Destroy.Duration(), Placeholders: true,
+		Fault: p.play.troubles.fault,
 	})
 	var reached hypervisor.Driver = &driver{
 		Driver: inner, host: name, called: p.called(), refused: p.as.refused(), link: l.Link, rec: p.play.rec,

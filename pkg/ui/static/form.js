@@ -3,7 +3,7 @@
 // empty is a form that nobody has filled in.
 export const empty = () => ({
   name: "", flavor: "", with: {}, image: "", metadata: [], ssh_keys: "", user_data: "", attempts: "", deadline: "",
-  on_no_capacity: "", priority: "", host: "", avoid: "",
+  on_no_capacity: "", priority: "", preemptible: "", host: "", avoid: "",
 });
 
 // like is the query of a form that asks for a machine as an instance is.
@@ -37,7 +37,8 @@ export function body(form, flavor, project) {
     metadata: Object.fromEntries(form.metadata.filter(([k, v]) => k || v)),
     ssh_keys: form.ssh_keys.split("\n").map((l) => l.trim()).filter(Boolean), user_data: base64(form.user_data),
     attempts: form.attempts === "" ? undefined : Number(form.attempts), deadline: form.deadline.trim(),
-    on_no_capacity: form.on_no_capacity, priority: form.priority, host: form.host.trim(), avoid: words(form.avoid),
+    on_no_capacity: form.on_no_capacity, priority: form.priority,
+    preemptible: form.preemptible ? { then: form.preemptible } : undefined, host: form.host.trim(), avoid: words(form.avoid),
   };
   for (const [k, v] of Object.entries(out)) {
     if (v === "" || v === undefined || (typeof v === "object" && !Object.keys(v).length)) delete out[k];

@@ -75,7 +75,14 @@ type Build struct {
 	// none. All fields above are then of the whole: resources is the sum, instance and
 	// attempt are those of the first boot of the set. Parts have no parts. Absent: it is
 	// one machine. Only in schema 5.
-	Parts         []*Build `protobuf:"bytes,21,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*Build `protobuf:"bytes,21,rep,name=parts,proto3" json:"parts,omitempty"`
+	// preemptible says that the machine may be taken away for other work. A host of an older version, which overlooks it,
+	// keeps the machine.
+	Preemptible bool `protobuf:"varint,23,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
+	// placeholder says that there is no machine to make: the host holds the room for another instance. Only in schema 6.
+	Placeholder bool `protobuf:"varint,22,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
+	// in is the placeholder on the host whose room it gets; absent: it needs room of its own. Only in schema 6.
+	In            *InPlaceholder `protobuf:"bytes,24,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +264,82 @@ func (x *Build) GetParts() []*Build {
 	return nil
 }
 
+func (x *Build) GetPreemptible() bool {
+	if x != nil {
+		return x.Preemptible
+	}
+	return false
+}
+
+func (x *Build) GetPlaceholder() bool {
+	if x != nil {
+		return x.Placeholder
+	}
+	return false
+}
+
+func (x *Build) GetIn() *InPlaceholder {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+// InPlaceholder is the placeholder that an instance has.
+type InPlaceholder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// instance is the placeholder.
+	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	// attempt is that of the placeholder on the host where this instance has its room; 0: it has none yet.
+	Attempt       uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InPlaceholder) Reset() {
+	*x = InPlaceholder{}
+	mi := &file_berth_v1_build_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InPlaceholder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InPlaceholder) ProtoMessage() {}
+
+func (x *InPlaceholder) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_build_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InPlaceholder.ProtoReflect.Descriptor instead.
+func (*InPlaceholder) Descriptor() ([]byte, []int) {
+	return file_berth_v1_build_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *InPlaceholder) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *InPlaceholder) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 // BuildGroup is what a host must know of a group to leave a member to others
 // before it prepares anything.
 type BuildGroup struct {
@@ -275,7 +358,7 @@ type BuildGroup struct {
 
 func (x *BuildGroup) Reset() {
 	*x = BuildGroup{}
-	mi := &file_berth_v1_build_proto_msgTypes[1]
+	mi := &file_berth_v1_build_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +370,7 @@ func (x *BuildGroup) String() string {
 func (*BuildGroup) ProtoMessage() {}
 
 func (x *BuildGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_build_proto_msgTypes[1]
+	mi := &file_berth_v1_build_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +383,7 @@ func (x *BuildGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildGroup.ProtoReflect.Descriptor instead.
 func (*BuildGroup) Descriptor() ([]byte, []int) {
-	return file_berth_v1_build_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_build_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BuildGroup) GetName() string {
@@ -335,7 +418,7 @@ var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf6\x06\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\a\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -359,13 +442,19 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"wait_until\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\twaitUntil\x12*\n" +
 	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x12-\n" +
 	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12%\n" +
-	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x1a<\n" +
+	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x12 \n" +
+	"\vpreemptible\x18\x17 \x01(\bR\vpreemptible\x12 \n" +
+	"\vplaceholder\x18\x16 \x01(\bR\vplaceholder\x12'\n" +
+	"\x02in\x18\x18 \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"E\n" +
+	"\rInPlaceholder\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\"z\n" +
 	"\n" +
 	"BuildGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -385,30 +474,32 @@ func file_berth_v1_build_proto_rawDescGZIP() []byte {
 	return file_berth_v1_build_proto_rawDescData
 }
 
-var file_berth_v1_build_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_berth_v1_build_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_berth_v1_build_proto_goTypes = []any{
 	(*Build)(nil),                 // 0: berth.v1.Build
-	(*BuildGroup)(nil),            // 1: berth.v1.BuildGroup
-	nil,                           // 2: berth.v1.Build.ResourcesEntry
-	nil,                           // 3: berth.v1.Build.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 5: google.protobuf.Duration
+	(*InPlaceholder)(nil),         // 1: berth.v1.InPlaceholder
+	(*BuildGroup)(nil),            // 2: berth.v1.BuildGroup
+	nil,                           // 3: berth.v1.Build.ResourcesEntry
+	nil,                           // 4: berth.v1.Build.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
 }
 var file_berth_v1_build_proto_depIdxs = []int32{
-	2, // 0: berth.v1.Build.resources:type_name -> berth.v1.Build.ResourcesEntry
-	3, // 1: berth.v1.Build.metadata:type_name -> berth.v1.Build.MetadataEntry
-	4, // 2: berth.v1.Build.deadline:type_name -> google.protobuf.Timestamp
-	4, // 3: berth.v1.Build.at:type_name -> google.protobuf.Timestamp
-	4, // 4: berth.v1.Build.wait_until:type_name -> google.protobuf.Timestamp
-	1, // 5: berth.v1.Build.group:type_name -> berth.v1.BuildGroup
-	5, // 6: berth.v1.Build.hold:type_name -> google.protobuf.Duration
-	0, // 7: berth.v1.Build.parts:type_name -> berth.v1.Build
-	4, // 8: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	3,  // 0: berth.v1.Build.resources:type_name -> berth.v1.Build.ResourcesEntry
+	4,  // 1: berth.v1.Build.metadata:type_name -> berth.v1.Build.MetadataEntry
+	5,  // 2: berth.v1.Build.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 3: berth.v1.Build.at:type_name -> google.protobuf.Timestamp
+	5,  // 4: berth.v1.Build.wait_until:type_name -> google.protobuf.Timestamp
+	2,  // 5: berth.v1.Build.group:type_name -> berth.v1.BuildGroup
+	6,  // 6: berth.v1.Build.hold:type_name -> google.protobuf.Duration
+	0,  // 7: berth.v1.Build.parts:type_name -> berth.v1.Build
+	1,  // 8: berth.v1.Build.in:type_name -> berth.v1.InPlaceholder
+	5,  // 9: berth.v1.BuildGroup.until:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_build_proto_init() }
@@ -422,7 +513,7 @@ func file_berth_v1_build_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_build_proto_rawDesc), len(file_berth_v1_build_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

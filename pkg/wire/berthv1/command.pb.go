@@ -163,7 +163,11 @@ type Command struct {
 	Queue string `protobuf:"bytes,15,opt,name=queue,proto3" json:"queue,omitempty"`
 	// group is the one that the instance is a member of: confirm with a queue.
 	// Empty: of none.
-	Group         string `protobuf:"bytes,16,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,16,opt,name=group,proto3" json:"group,omitempty"`
+	// preemptible says that the machine may be taken away for other work: confirm with a queue.
+	Preemptible bool `protobuf:"varint,18,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
+	// in is the placeholder that the instance has: confirm with a queue. Absent: none.
+	In            *InPlaceholder `protobuf:"bytes,17,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +314,20 @@ func (x *Command) GetGroup() string {
 	return ""
 }
 
+func (x *Command) GetPreemptible() bool {
+	if x != nil {
+		return x.Preemptible
+	}
+	return false
+}
+
+func (x *Command) GetIn() *InPlaceholder {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
 // Voice is one process that speaks for a host.
 type Voice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -381,7 +399,10 @@ type Look struct {
 	// spend says that the host need not save room for the queue any more.
 	Spend bool `protobuf:"varint,4,opt,name=spend,proto3" json:"spend,omitempty"`
 	// oldest is since when the oldest work in the queue waits, as far as is known; absent: not said.
-	Oldest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	Oldest *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	// preempt is beside save: the host may ask for preemptible machines to be taken away for that work, as few as will do. It
+	// is sent only to hosts whose beacon says preempts.
+	Preempt       bool `protobuf:"varint,7,opt,name=preempt,proto3" json:"preempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -449,6 +470,13 @@ func (x *Look) GetOldest() *timestamppb.Timestamp {
 		return x.Oldest
 	}
 	return nil
+}
+
+func (x *Look) GetPreempt() bool {
+	if x != nil {
+		return x.Preempt
+	}
+	return false
 }
 
 // ConsoleAsk asks for a part of what a machine printed on its serial console.
@@ -530,7 +558,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x04\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -548,16 +576,19 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\ajournal\x18\r \x01(\tR\ajournal\x12'\n" +
 	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\x12\x14\n" +
 	"\x05queue\x18\x0f \x01(\tR\x05queue\x12\x14\n" +
-	"\x05group\x18\x10 \x01(\tR\x05group\"W\n" +
+	"\x05group\x18\x10 \x01(\tR\x05group\x12 \n" +
+	"\vpreemptible\x18\x12 \x01(\bR\vpreemptible\x12'\n" +
+	"\x02in\x18\x11 \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
-	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\xc4\x01\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"\xde\x01\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
 	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12-\n" +
 	"\x04save\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04save\x12\x14\n" +
 	"\x05spend\x18\x04 \x01(\bR\x05spend\x122\n" +
-	"\x06oldest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\"\x82\x01\n" +
+	"\x06oldest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12\x18\n" +
+	"\apreempt\x18\a \x01(\bR\apreempt\"\x82\x01\n" +
 	"\n" +
 	"ConsoleAsk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -606,7 +637,8 @@ var file_berth_v1_command_proto_goTypes = []any{
 	(*PowerCommand)(nil),          // 7: berth.v1.PowerCommand
 	(*HostDesired)(nil),           // 8: berth.v1.HostDesired
 	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*InPlaceholder)(nil),         // 10: berth.v1.InPlaceholder
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
 }
 var file_berth_v1_command_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
@@ -618,16 +650,17 @@ var file_berth_v1_command_proto_depIdxs = []int32{
 	4,  // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
 	3,  // 7: berth.v1.Command.look:type_name -> berth.v1.Look
 	2,  // 8: berth.v1.Command.voices:type_name -> berth.v1.Voice
-	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
-	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
-	10, // 11: berth.v1.Look.save:type_name -> google.protobuf.Duration
-	9,  // 12: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
-	9,  // 13: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 9: berth.v1.Command.in:type_name -> berth.v1.InPlaceholder
+	9,  // 10: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
+	11, // 11: berth.v1.Look.hold:type_name -> google.protobuf.Duration
+	11, // 12: berth.v1.Look.save:type_name -> google.protobuf.Duration
+	9,  // 13: berth.v1.Look.oldest:type_name -> google.protobuf.Timestamp
+	9,  // 14: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }

@@ -210,7 +210,12 @@ type Beacon struct {
 	// version, where this is absent, is never told to save.
 	Saves bool `protobuf:"varint,27,opt,name=saves,proto3" json:"saves,omitempty"`
 	// saving is what it saves room for; absent: nothing.
-	Saving        *Saving `protobuf:"bytes,28,opt,name=saving,proto3" json:"saving,omitempty"`
+	Saving *Saving `protobuf:"bytes,28,opt,name=saving,proto3" json:"saving,omitempty"`
+	// preempts says that the agent knows what preempt in a look command is.
+	Preempts bool `protobuf:"varint,30,opt,name=preempts,proto3" json:"preempts,omitempty"`
+	// preemptible is what its machines have together that may be taken away for other work, without those that are being
+	// taken away: class to amount.
+	Preemptible   map[string]int64 `protobuf:"bytes,31,rep,name=preemptible,proto3" json:"preemptible,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +446,20 @@ func (x *Beacon) GetSaving() *Saving {
 	return nil
 }
 
+func (x *Beacon) GetPreempts() bool {
+	if x != nil {
+		return x.Preempts
+	}
+	return false
+}
+
+func (x *Beacon) GetPreemptible() map[string]int64 {
+	if x != nil {
+		return x.Preemptible
+	}
+	return nil
+}
+
 // Saving is what a host saves room for: work of one queue that has waited for long and
 // fits no host. Other work gets what is free beside it.
 type Saving struct {
@@ -452,7 +471,9 @@ type Saving struct {
 	// age is for how long it has saved.
 	Age *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
 	// left is for how long it does still, at most.
-	Left          *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
+	Left *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
+	// preempt says that preemptible machines may be taken away for it.
+	Preempt       bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -513,6 +534,13 @@ func (x *Saving) GetLeft() *durationpb.Duration {
 		return x.Left
 	}
 	return nil
+}
+
+func (x *Saving) GetPreempt() bool {
+	if x != nil {
+		return x.Preempt
+	}
+	return false
 }
 
 // Inventory is what a host has, as its hypervisor says it.
@@ -677,7 +705,8 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x90\t\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\n" +
+	"\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -707,7 +736,9 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\tmistrusts\x18\x19 \x03(\tR\tmistrusts\x124\n" +
 	"\x06labels\x18\x1a \x03(\v2\x1c.berth.v1.Beacon.LabelsEntryR\x06labels\x12\x14\n" +
 	"\x05saves\x18\x1b \x01(\bR\x05saves\x12(\n" +
-	"\x06saving\x18\x1c \x01(\v2\x10.berth.v1.SavingR\x06saving\x1a7\n" +
+	"\x06saving\x18\x1c \x01(\v2\x10.berth.v1.SavingR\x06saving\x12\x1a\n" +
+	"\bpreempts\x18\x1e \x01(\bR\bpreempts\x12C\n" +
+	"\vpreemptible\x18\x1f \x03(\v2!.berth.v1.Beacon.PreemptibleEntryR\vpreemptible\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -716,12 +747,16 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10PreemptibleEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x81\x02\n" +
 	"\x06Saving\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x121\n" +
 	"\x05needs\x18\x02 \x03(\v2\x1b.berth.v1.Saving.NeedsEntryR\x05needs\x12+\n" +
 	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12-\n" +
-	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left\x1a8\n" +
+	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x18\n" +
+	"\apreempt\x18\x05 \x01(\bR\apreempt\x1a8\n" +
 	"\n" +
 	"NeedsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -772,7 +807,7 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
 	(Weigher)(0),                  // 1: berth.v1.Weigher
@@ -783,40 +818,42 @@ var file_berth_v1_host_proto_goTypes = []any{
 	nil,                           // 6: berth.v1.Beacon.FreeEntry
 	nil,                           // 7: berth.v1.Beacon.LargestEntry
 	nil,                           // 8: berth.v1.Beacon.LabelsEntry
-	nil,                           // 9: berth.v1.Saving.NeedsEntry
-	nil,                           // 10: berth.v1.Inventory.TotalsEntry
-	nil,                           // 11: berth.v1.Inventory.ReservedEntry
-	nil,                           // 12: berth.v1.Inventory.UnmanagedEntry
-	nil,                           // 13: berth.v1.Inventory.LargestEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	nil,                           // 9: berth.v1.Beacon.PreemptibleEntry
+	nil,                           // 10: berth.v1.Saving.NeedsEntry
+	nil,                           // 11: berth.v1.Inventory.TotalsEntry
+	nil,                           // 12: berth.v1.Inventory.ReservedEntry
+	nil,                           // 13: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 14: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	14, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	15, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
 	4,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
 	6,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	14, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	14, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	15, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	15, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
 	7,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
 	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
-	14, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
+	15, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
 	8,  // 9: berth.v1.Beacon.labels:type_name -> berth.v1.Beacon.LabelsEntry
 	3,  // 10: berth.v1.Beacon.saving:type_name -> berth.v1.Saving
-	9,  // 11: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
-	15, // 12: berth.v1.Saving.age:type_name -> google.protobuf.Duration
-	15, // 13: berth.v1.Saving.left:type_name -> google.protobuf.Duration
-	10, // 14: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	11, // 15: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	12, // 16: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	13, // 17: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 18: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	14, // 19: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	9,  // 11: berth.v1.Beacon.preemptible:type_name -> berth.v1.Beacon.PreemptibleEntry
+	10, // 12: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
+	16, // 13: berth.v1.Saving.age:type_name -> google.protobuf.Duration
+	16, // 14: berth.v1.Saving.left:type_name -> google.protobuf.Duration
+	11, // 15: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	12, // 16: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	13, // 17: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	14, // 18: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 19: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	15, // 20: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -830,7 +867,7 @@ func file_berth_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

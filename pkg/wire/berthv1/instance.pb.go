@@ -292,7 +292,15 @@ type Instance struct {
 	Spread string `protobuf:"bytes,33,opt,name=spread,proto3" json:"spread,omitempty"`
 	// spread_chosen says that the conductor chose the value in boot.with for that
 	// capability; the request chose none.
-	SpreadChosen  bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
+	SpreadChosen bool `protobuf:"varint,34,opt,name=spread_chosen,json=spreadChosen,proto3" json:"spread_chosen,omitempty"`
+	// placeholder says that it has no machine, and whose room it holds; absent: it is a machine. Only in schema 6.
+	Placeholder *Placeholder `protobuf:"bytes,35,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
+	// notice says that its machine is to be taken away: active; once it is over, that it was. Absent: it never was.
+	Notice *Notice `protobuf:"bytes,36,opt,name=notice,proto3" json:"notice,omitempty"`
+	// made_room is how many machines its host had taken away for it.
+	MadeRoom uint32 `protobuf:"varint,37,opt,name=made_room,json=madeRoom,proto3" json:"made_room,omitempty"`
+	// in is the placeholder that it has; absent: none. Only in schema 6.
+	In            *InPlaceholder `protobuf:"bytes,38,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +573,216 @@ func (x *Instance) GetSpreadChosen() bool {
 	return false
 }
 
+func (x *Instance) GetPlaceholder() *Placeholder {
+	if x != nil {
+		return x.Placeholder
+	}
+	return nil
+}
+
+func (x *Instance) GetNotice() *Notice {
+	if x != nil {
+		return x.Notice
+	}
+	return nil
+}
+
+func (x *Instance) GetMadeRoom() uint32 {
+	if x != nil {
+		return x.MadeRoom
+	}
+	return 0
+}
+
+func (x *Instance) GetIn() *InPlaceholder {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+// Notice is written when the place of a preemptible machine is wanted for other work.
+type Notice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// at is when it was written.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// until is up to when its guest may run; it is taken away before if it has stopped.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// host asked for it.
+	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	// queue is that of the work that is to have its place.
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// priority is the class of that work; not low.
+	Priority Priority `protobuf:"varint,5,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	// going says that its host is told to destroy it, and that it waits in its queue afterwards.
+	Going bool `protobuf:"varint,6,opt,name=going,proto3" json:"going,omitempty"`
+	// over is when it was over: the machine was gone, or was deleted or lost meanwhile. Absent: it is not.
+	Over          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Notice) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Notice) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Notice) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Notice) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Notice) GetPriority() Priority {
+	if x != nil {
+		return x.Priority
+	}
+	return Priority_PRIORITY_UNSPECIFIED
+}
+
+func (x *Notice) GetGoing() bool {
+	if x != nil {
+		return x.Going
+	}
+	return false
+}
+
+func (x *Notice) GetOver() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Over
+	}
+	return nil
+}
+
+// Placeholder is one of a reservation.
+type Placeholder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reservation it is of.
+	Reservation string `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// size is how many the reservation was made with.
+	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// from is when it may be taken; absent: from the beginning.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// until is when it ends.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// taker is the instance that has it, and counts in the quota in its place; empty: it is free.
+	Taker         string `protobuf:"bytes,5,opt,name=taker,proto3" json:"taker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Placeholder) Reset() {
+	*x = Placeholder{}
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Placeholder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Placeholder) ProtoMessage() {}
+
+func (x *Placeholder) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
+func (*Placeholder) Descriptor() ([]byte, []int) {
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Placeholder) GetReservation() string {
+	if x != nil {
+		return x.Reservation
+	}
+	return ""
+}
+
+func (x *Placeholder) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Placeholder) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Placeholder) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Placeholder) GetTaker() string {
+	if x != nil {
+		return x.Taker
+	}
+	return ""
+}
+
 // InstanceSet is the set of instances that start all or not at all.
 type InstanceSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -583,7 +801,7 @@ type InstanceSet struct {
 
 func (x *InstanceSet) Reset() {
 	*x = InstanceSet{}
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -595,7 +813,7 @@ func (x *InstanceSet) String() string {
 func (*InstanceSet) ProtoMessage() {}
 
 func (x *InstanceSet) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[1]
+	mi := &file_berth_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -608,7 +826,7 @@ func (x *InstanceSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceSet.ProtoReflect.Descriptor instead.
 func (*InstanceSet) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *InstanceSet) GetId() string {
@@ -658,7 +876,7 @@ type PowerCommand struct {
 
 func (x *PowerCommand) Reset() {
 	*x = PowerCommand{}
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +888,7 @@ func (x *PowerCommand) String() string {
 func (*PowerCommand) ProtoMessage() {}
 
 func (x *PowerCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	mi := &file_berth_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +901,7 @@ func (x *PowerCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerCommand.ProtoReflect.Descriptor instead.
 func (*PowerCommand) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PowerCommand) GetOp() PowerOp {
@@ -738,7 +956,7 @@ type PowerAnswer struct {
 
 func (x *PowerAnswer) Reset() {
 	*x = PowerAnswer{}
-	mi := &file_berth_v1_instance_proto_msgTypes[3]
+	mi := &file_berth_v1_instance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +968,7 @@ func (x *PowerAnswer) String() string {
 func (*PowerAnswer) ProtoMessage() {}
 
 func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_instance_proto_msgTypes[3]
+	mi := &file_berth_v1_instance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +981,7 @@ func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PowerAnswer.ProtoReflect.Descriptor instead.
 func (*PowerAnswer) Descriptor() ([]byte, []int) {
-	return file_berth_v1_instance_proto_rawDescGZIP(), []int{3}
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PowerAnswer) GetOp() PowerOp {
@@ -798,8 +1016,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\n" +
-	"\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\f\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -839,10 +1056,28 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\tbooted_as\x18\x1f \x01(\x06R\bbootedAs\x12'\n" +
 	"\x03set\x18  \x01(\v2\x15.berth.v1.InstanceSetR\x03set\x12\x16\n" +
 	"\x06spread\x18! \x01(\tR\x06spread\x12#\n" +
-	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x1a<\n" +
+	"\rspread_chosen\x18\" \x01(\bR\fspreadChosen\x127\n" +
+	"\vplaceholder\x18# \x01(\v2\x15.berth.v1.PlaceholderR\vplaceholder\x12(\n" +
+	"\x06notice\x18$ \x01(\v2\x10.berth.v1.NoticeR\x06notice\x12\x1b\n" +
+	"\tmade_room\x18% \x01(\rR\bmadeRoom\x12'\n" +
+	"\x02in\x18& \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"a\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x86\x02\n" +
+	"\x06Notice\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12.\n" +
+	"\bpriority\x18\x05 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12\x14\n" +
+	"\x05going\x18\x06 \x01(\bR\x05going\x12.\n" +
+	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\"\xbb\x01\n" +
+	"\vPlaceholder\x12 \n" +
+	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\rR\x04size\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
+	"\x05taker\x18\x05 \x01(\tR\x05taker\"a\n" +
 	"\vInstanceSet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
@@ -892,49 +1127,62 @@ func file_berth_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_berth_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: berth.v1.State
 	(PowerState)(0),               // 1: berth.v1.PowerState
 	(PowerOp)(0),                  // 2: berth.v1.PowerOp
 	(*Instance)(nil),              // 3: berth.v1.Instance
-	(*InstanceSet)(nil),           // 4: berth.v1.InstanceSet
-	(*PowerCommand)(nil),          // 5: berth.v1.PowerCommand
-	(*PowerAnswer)(nil),           // 6: berth.v1.PowerAnswer
-	nil,                           // 7: berth.v1.Instance.ResourcesEntry
-	(*Reason)(nil),                // 8: berth.v1.Reason
-	(*Boot)(nil),                  // 9: berth.v1.Boot
-	(*Failure)(nil),               // 10: berth.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Notice)(nil),                // 4: berth.v1.Notice
+	(*Placeholder)(nil),           // 5: berth.v1.Placeholder
+	(*InstanceSet)(nil),           // 6: berth.v1.InstanceSet
+	(*PowerCommand)(nil),          // 7: berth.v1.PowerCommand
+	(*PowerAnswer)(nil),           // 8: berth.v1.PowerAnswer
+	nil,                           // 9: berth.v1.Instance.ResourcesEntry
+	(*Reason)(nil),                // 10: berth.v1.Reason
+	(*Boot)(nil),                  // 11: berth.v1.Boot
+	(*Failure)(nil),               // 12: berth.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*InPlaceholder)(nil),         // 14: berth.v1.InPlaceholder
+	(Priority)(0),                 // 15: berth.v1.Priority
 }
 var file_berth_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Instance.state:type_name -> berth.v1.State
-	8,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
-	9,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
-	7,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
-	10, // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
+	10, // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
+	11, // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
+	9,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
+	12, // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
 	1,  // 5: berth.v1.Instance.power:type_name -> berth.v1.PowerState
-	5,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
-	11, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
-	11, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
-	11, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
-	11, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	11, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
-	11, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
-	11, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
-	11, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	8,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
-	6,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
-	4,  // 17: berth.v1.Instance.set:type_name -> berth.v1.InstanceSet
-	2,  // 18: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
-	11, // 19: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	2,  // 20: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
-	11, // 21: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	7,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
+	13, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
+	13, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
+	13, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
+	13, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	13, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
+	13, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
+	13, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
+	13, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	10, // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
+	8,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
+	6,  // 17: berth.v1.Instance.set:type_name -> berth.v1.InstanceSet
+	5,  // 18: berth.v1.Instance.placeholder:type_name -> berth.v1.Placeholder
+	4,  // 19: berth.v1.Instance.notice:type_name -> berth.v1.Notice
+	14, // 20: berth.v1.Instance.in:type_name -> berth.v1.InPlaceholder
+	13, // 21: berth.v1.Notice.at:type_name -> google.protobuf.Timestamp
+	13, // 22: berth.v1.Notice.until:type_name -> google.protobuf.Timestamp
+	15, // 23: berth.v1.Notice.priority:type_name -> berth.v1.Priority
+	13, // 24: berth.v1.Notice.over:type_name -> google.protobuf.Timestamp
+	13, // 25: berth.v1.Placeholder.from:type_name -> google.protobuf.Timestamp
+	13, // 26: berth.v1.Placeholder.until:type_name -> google.protobuf.Timestamp
+	2,  // 27: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
+	13, // 28: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
+	2,  // 29: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	13, // 30: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }
@@ -942,6 +1190,7 @@ func file_berth_v1_instance_proto_init() {
 	if File_berth_v1_instance_proto != nil {
 		return
 	}
+	file_berth_v1_build_proto_init()
 	file_berth_v1_reason_proto_init()
 	file_berth_v1_request_proto_init()
 	type x struct{}
@@ -950,7 +1199,7 @@ func file_berth_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_instance_proto_rawDesc), len(file_berth_v1_instance_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -46,6 +46,9 @@ const (
 	ReportOp_REPORT_OP_HELLO ReportOp = 7
 	// A pinned build cannot be taken; message says why.
 	ReportOp_REPORT_OP_PINNED_UNAVAILABLE ReportOp = 8
+	// The place of a preemptible machine is wanted for other work. It is said only of machines of which a build or a
+	// confirm said that they are preemptible, so that the conductors know it.
+	ReportOp_REPORT_OP_PREEMPT ReportOp = 9
 )
 
 // Enum value maps for ReportOp.
@@ -60,6 +63,7 @@ var (
 		6: "REPORT_OP_CHANGED",
 		7: "REPORT_OP_HELLO",
 		8: "REPORT_OP_PINNED_UNAVAILABLE",
+		9: "REPORT_OP_PREEMPT",
 	}
 	ReportOp_value = map[string]int32{
 		"REPORT_OP_UNSPECIFIED":        0,
@@ -71,6 +75,7 @@ var (
 		"REPORT_OP_CHANGED":            6,
 		"REPORT_OP_HELLO":              7,
 		"REPORT_OP_PINNED_UNAVAILABLE": 8,
+		"REPORT_OP_PREEMPT":            9,
 	}
 )
 
@@ -147,7 +152,11 @@ type Report struct {
 	// nobody knows why not.
 	PowerReason *Reason `protobuf:"bytes,15,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
 	// started is when the agent that says it began, by its own clock.
-	Started       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started,proto3" json:"started,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started,proto3" json:"started,omitempty"`
+	// queue is that of the work that is to have the place: preempt.
+	Queue string `protobuf:"bytes,17,opt,name=queue,proto3" json:"queue,omitempty"`
+	// made_room is how many machines were taken away here for the instance: claim.
+	MadeRoom      uint32 `protobuf:"varint,18,opt,name=made_room,json=madeRoom,proto3" json:"made_room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,11 +303,25 @@ func (x *Report) GetStarted() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Report) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Report) GetMadeRoom() uint32 {
+	if x != nil {
+		return x.MadeRoom
+	}
+	return 0
+}
+
 var File_berth_v1_report_proto protoreflect.FileDescriptor
 
 const file_berth_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x04\n" +
+	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x04\n" +
 	"\x06Report\x12\"\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x12.berth.v1.ReportOpR\x02op\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -316,7 +339,9 @@ const file_berth_v1_report_proto_rawDesc = "" +
 	"\x02at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05fence\x18\x0e \x01(\x04R\x05fence\x123\n" +
 	"\fpower_reason\x18\x0f \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x124\n" +
-	"\astarted\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\astarted*\xe1\x01\n" +
+	"\astarted\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x14\n" +
+	"\x05queue\x18\x11 \x01(\tR\x05queue\x12\x1b\n" +
+	"\tmade_room\x18\x12 \x01(\rR\bmadeRoom*\xf8\x01\n" +
 	"\bReportOp\x12\x19\n" +
 	"\x15REPORT_OP_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREPORT_OP_CLAIM\x10\x01\x12\x15\n" +
@@ -326,7 +351,8 @@ const file_berth_v1_report_proto_rawDesc = "" +
 	"\x0eREPORT_OP_GONE\x10\x05\x12\x15\n" +
 	"\x11REPORT_OP_CHANGED\x10\x06\x12\x13\n" +
 	"\x0fREPORT_OP_HELLO\x10\a\x12 \n" +
-	"\x1cREPORT_OP_PINNED_UNAVAILABLE\x10\bB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x1cREPORT_OP_PINNED_UNAVAILABLE\x10\b\x12\x15\n" +
+	"\x11REPORT_OP_PREEMPT\x10\tB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_report_proto_rawDescOnce sync.Once

@@ -25,6 +25,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Afterwards is what becomes of a machine that was taken away.
+type Afterwards int32
+
+const (
+	// Not said; refused.
+	Afterwards_AFTERWARDS_UNSPECIFIED Afterwards = 0
+	// It is deleted.
+	Afterwards_AFTERWARDS_DELETE Afterwards = 1
+	// It waits in its queue again, and is built anew.
+	Afterwards_AFTERWARDS_REQUEUE Afterwards = 2
+)
+
+// Enum value maps for Afterwards.
+var (
+	Afterwards_name = map[int32]string{
+		0: "AFTERWARDS_UNSPECIFIED",
+		1: "AFTERWARDS_DELETE",
+		2: "AFTERWARDS_REQUEUE",
+	}
+	Afterwards_value = map[string]int32{
+		"AFTERWARDS_UNSPECIFIED": 0,
+		"AFTERWARDS_DELETE":      1,
+		"AFTERWARDS_REQUEUE":     2,
+	}
+)
+
+func (x Afterwards) Enum() *Afterwards {
+	p := new(Afterwards)
+	*p = x
+	return p
+}
+
+func (x Afterwards) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Afterwards) Descriptor() protoreflect.EnumDescriptor {
+	return file_berth_v1_request_proto_enumTypes[0].Descriptor()
+}
+
+func (Afterwards) Type() protoreflect.EnumType {
+	return &file_berth_v1_request_proto_enumTypes[0]
+}
+
+func (x Afterwards) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Afterwards.Descriptor instead.
+func (Afterwards) EnumDescriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{0}
+}
+
 // Priority is the class of a request.
 type Priority int32
 
@@ -66,11 +119,11 @@ func (x Priority) String() string {
 }
 
 func (Priority) Descriptor() protoreflect.EnumDescriptor {
-	return file_berth_v1_request_proto_enumTypes[0].Descriptor()
+	return file_berth_v1_request_proto_enumTypes[1].Descriptor()
 }
 
 func (Priority) Type() protoreflect.EnumType {
-	return &file_berth_v1_request_proto_enumTypes[0]
+	return &file_berth_v1_request_proto_enumTypes[1]
 }
 
 func (x Priority) Number() protoreflect.EnumNumber {
@@ -79,7 +132,7 @@ func (x Priority) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Priority.Descriptor instead.
 func (Priority) EnumDescriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{0}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{1}
 }
 
 // NoCapacity is what shall happen when no host takes the work.
@@ -119,11 +172,11 @@ func (x NoCapacity) String() string {
 }
 
 func (NoCapacity) Descriptor() protoreflect.EnumDescriptor {
-	return file_berth_v1_request_proto_enumTypes[1].Descriptor()
+	return file_berth_v1_request_proto_enumTypes[2].Descriptor()
 }
 
 func (NoCapacity) Type() protoreflect.EnumType {
-	return &file_berth_v1_request_proto_enumTypes[1]
+	return &file_berth_v1_request_proto_enumTypes[2]
 }
 
 func (x NoCapacity) Number() protoreflect.EnumNumber {
@@ -132,7 +185,7 @@ func (x NoCapacity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NoCapacity.Descriptor instead.
 func (NoCapacity) EnumDescriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{2}
 }
 
 // Request is a record of the requests topic: somebody wants something done
@@ -200,6 +253,7 @@ type Request struct {
 	//	*Request_Confirm
 	//	*Request_Change
 	//	*Request_BootSet
+	//	*Request_Reserve
 	Operation     isRequest_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,6 +414,15 @@ func (x *Request) GetBootSet() *BootSet {
 	return nil
 }
 
+func (x *Request) GetReserve() *Reserve {
+	if x != nil {
+		if x, ok := x.Operation.(*Request_Reserve); ok {
+			return x.Reserve
+		}
+	}
+	return nil
+}
+
 type isRequest_Operation interface {
 	isRequest_Operation()
 }
@@ -414,6 +477,11 @@ type Request_BootSet struct {
 	BootSet *BootSet `protobuf:"bytes,19,opt,name=boot_set,json=bootSet,proto3,oneof"`
 }
 
+type Request_Reserve struct {
+	// reserve holds room for boots to come. Only in schema 6.
+	Reserve *Reserve `protobuf:"bytes,20,opt,name=reserve,proto3,oneof"`
+}
+
 func (*Request_Boot) isRequest_Operation() {}
 
 func (*Request_Delete) isRequest_Operation() {}
@@ -433,6 +501,8 @@ func (*Request_Confirm) isRequest_Operation() {}
 func (*Request_Change) isRequest_Operation() {}
 
 func (*Request_BootSet) isRequest_Operation() {}
+
+func (*Request_Reserve) isRequest_Operation() {}
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -476,7 +546,14 @@ type Boot struct {
 	Group string `protobuf:"bytes,14,opt,name=group,proto3" json:"group,omitempty"`
 	// priority is its class: where there is not room for all, hosts serve higher ones first. Only in schema 5 if it is not
 	// normal, so that no older reader overlooks it.
-	Priority      Priority `protobuf:"varint,15,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	Priority Priority `protobuf:"varint,15,opt,name=priority,proto3,enum=berth.v1.Priority" json:"priority,omitempty"`
+	// reservation is the name of a reservation of the project: the machine gets the room of one of its placeholders; empty:
+	// none. Only in schema 6, so that no older reader gives it other room. Not beside host, avoid, group, priority or
+	// preemptible.
+	Reservation string `protobuf:"bytes,16,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// preemptible says that its machine may be taken away for work of the classes above; absent: it may not. Its priority is
+	// low, or not said. Only in schema 6, and not in the boot of a set.
+	Preemptible   *Preemptible `protobuf:"bytes,17,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +693,75 @@ func (x *Boot) GetPriority() Priority {
 	return Priority_PRIORITY_UNSPECIFIED
 }
 
+func (x *Boot) GetReservation() string {
+	if x != nil {
+		return x.Reservation
+	}
+	return ""
+}
+
+func (x *Boot) GetPreemptible() *Preemptible {
+	if x != nil {
+		return x.Preemptible
+	}
+	return nil
+}
+
+// Preemptible says what becomes of a machine that is taken away for other work.
+type Preemptible struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// then is what becomes of it.
+	Then Afterwards `protobuf:"varint,1,opt,name=then,proto3,enum=berth.v1.Afterwards" json:"then,omitempty"`
+	// grace is how long its guest has to stop from the notice on, at most 10 min; absent: 30 s.
+	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preemptible) Reset() {
+	*x = Preemptible{}
+	mi := &file_berth_v1_request_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preemptible) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preemptible) ProtoMessage() {}
+
+func (x *Preemptible) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preemptible.ProtoReflect.Descriptor instead.
+func (*Preemptible) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Preemptible) GetThen() Afterwards {
+	if x != nil {
+		return x.Then
+	}
+	return Afterwards_AFTERWARDS_UNSPECIFIED
+}
+
+func (x *Preemptible) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
+	}
+	return nil
+}
+
 // BootSet asks for several instances of which none starts unless each has a host.
 type BootSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -627,7 +773,7 @@ type BootSet struct {
 
 func (x *BootSet) Reset() {
 	*x = BootSet{}
-	mi := &file_berth_v1_request_proto_msgTypes[2]
+	mi := &file_berth_v1_request_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +785,7 @@ func (x *BootSet) String() string {
 func (*BootSet) ProtoMessage() {}
 
 func (x *BootSet) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[2]
+	mi := &file_berth_v1_request_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +798,7 @@ func (x *BootSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootSet.ProtoReflect.Descriptor instead.
 func (*BootSet) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BootSet) GetBoots() []*SetBoot {
@@ -675,7 +821,7 @@ type SetBoot struct {
 
 func (x *SetBoot) Reset() {
 	*x = SetBoot{}
-	mi := &file_berth_v1_request_proto_msgTypes[3]
+	mi := &file_berth_v1_request_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +833,7 @@ func (x *SetBoot) String() string {
 func (*SetBoot) ProtoMessage() {}
 
 func (x *SetBoot) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[3]
+	mi := &file_berth_v1_request_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +846,7 @@ func (x *SetBoot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetBoot.ProtoReflect.Descriptor instead.
 func (*SetBoot) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{3}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SetBoot) GetInstance() string {
@@ -717,6 +863,89 @@ func (x *SetBoot) GetBoot() *Boot {
 	return nil
 }
 
+// Reserve asks for room that hosts hold for boots to come: placeholders, which are instances without a machine. Quota admits
+// all of them or none; each is held as soon as a host has room.
+type Reserve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the reservation within the project; no other one that has not ended has it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// from is when the first may be taken; absent: at once. They count in the quota from the request on.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// until is when the reservation ends: 1 min to 30 days after it begins.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// boot is what each placeholder is like: flavor, with and priority, and nothing else.
+	Boot *Boot `protobuf:"bytes,4,opt,name=boot,proto3" json:"boot,omitempty"`
+	// instances are the ids of the placeholders, 1 to 100: UUIDs in lower case. The instance of the request is the first.
+	Instances     []string `protobuf:"bytes,5,rep,name=instances,proto3" json:"instances,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reserve) Reset() {
+	*x = Reserve{}
+	mi := &file_berth_v1_request_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reserve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reserve) ProtoMessage() {}
+
+func (x *Reserve) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
+func (*Reserve) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Reserve) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Reserve) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Reserve) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Reserve) GetBoot() *Boot {
+	if x != nil {
+		return x.Boot
+	}
+	return nil
+}
+
+func (x *Reserve) GetInstances() []string {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
 // DeleteInstance asks to destroy an instance.
 type DeleteInstance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -726,7 +955,7 @@ type DeleteInstance struct {
 
 func (x *DeleteInstance) Reset() {
 	*x = DeleteInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +967,7 @@ func (x *DeleteInstance) String() string {
 func (*DeleteInstance) ProtoMessage() {}
 
 func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[4]
+	mi := &file_berth_v1_request_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +980,7 @@ func (x *DeleteInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstance.ProtoReflect.Descriptor instead.
 func (*DeleteInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{4}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
 }
 
 // StopInstance asks to power an instance off.
@@ -765,7 +994,7 @@ type StopInstance struct {
 
 func (x *StopInstance) Reset() {
 	*x = StopInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +1006,7 @@ func (x *StopInstance) String() string {
 func (*StopInstance) ProtoMessage() {}
 
 func (x *StopInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[5]
+	mi := &file_berth_v1_request_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +1019,7 @@ func (x *StopInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopInstance.ProtoReflect.Descriptor instead.
 func (*StopInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{5}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StopInstance) GetHard() bool {
@@ -809,7 +1038,7 @@ type StartInstance struct {
 
 func (x *StartInstance) Reset() {
 	*x = StartInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +1050,7 @@ func (x *StartInstance) String() string {
 func (*StartInstance) ProtoMessage() {}
 
 func (x *StartInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[6]
+	mi := &file_berth_v1_request_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1063,7 @@ func (x *StartInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartInstance.ProtoReflect.Descriptor instead.
 func (*StartInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{6}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
 }
 
 // RebootInstance asks to restart an instance.
@@ -848,7 +1077,7 @@ type RebootInstance struct {
 
 func (x *RebootInstance) Reset() {
 	*x = RebootInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1089,7 @@ func (x *RebootInstance) String() string {
 func (*RebootInstance) ProtoMessage() {}
 
 func (x *RebootInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[7]
+	mi := &file_berth_v1_request_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1102,7 @@ func (x *RebootInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootInstance.ProtoReflect.Descriptor instead.
 func (*RebootInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{7}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RebootInstance) GetHard() bool {
@@ -899,7 +1128,7 @@ type ChangeInstance struct {
 
 func (x *ChangeInstance) Reset() {
 	*x = ChangeInstance{}
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1140,7 @@ func (x *ChangeInstance) String() string {
 func (*ChangeInstance) ProtoMessage() {}
 
 func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[8]
+	mi := &file_berth_v1_request_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1153,7 @@ func (x *ChangeInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeInstance.ProtoReflect.Descriptor instead.
 func (*ChangeInstance) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChangeInstance) GetName() string {
@@ -964,7 +1193,7 @@ type FenceHost struct {
 
 func (x *FenceHost) Reset() {
 	*x = FenceHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1205,7 @@ func (x *FenceHost) String() string {
 func (*FenceHost) ProtoMessage() {}
 
 func (x *FenceHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[9]
+	mi := &file_berth_v1_request_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1218,7 @@ func (x *FenceHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceHost.ProtoReflect.Descriptor instead.
 func (*FenceHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{9}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FenceHost) GetHost() string {
@@ -1019,7 +1248,7 @@ type ForgetHost struct {
 
 func (x *ForgetHost) Reset() {
 	*x = ForgetHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[10]
+	mi := &file_berth_v1_request_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1260,7 @@ func (x *ForgetHost) String() string {
 func (*ForgetHost) ProtoMessage() {}
 
 func (x *ForgetHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[10]
+	mi := &file_berth_v1_request_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1273,7 @@ func (x *ForgetHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHost.ProtoReflect.Descriptor instead.
 func (*ForgetHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{10}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForgetHost) GetHost() string {
@@ -1073,7 +1302,7 @@ type ConfirmHost struct {
 
 func (x *ConfirmHost) Reset() {
 	*x = ConfirmHost{}
-	mi := &file_berth_v1_request_proto_msgTypes[11]
+	mi := &file_berth_v1_request_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1314,7 @@ func (x *ConfirmHost) String() string {
 func (*ConfirmHost) ProtoMessage() {}
 
 func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_request_proto_msgTypes[11]
+	mi := &file_berth_v1_request_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1327,7 @@ func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmHost.ProtoReflect.Descriptor instead.
 func (*ConfirmHost) Descriptor() ([]byte, []int) {
-	return file_berth_v1_request_proto_rawDescGZIP(), []int{11}
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfirmHost) GetHost() string {
@@ -1112,7 +1341,7 @@ var File_berth_v1_request_proto protoreflect.FileDescriptor
 
 const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf3\x04\n" +
+	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x05\n" +
 	"\aRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -1128,8 +1357,9 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirm\x122\n" +
 	"\x06change\x18\x12 \x01(\v2\x18.berth.v1.ChangeInstanceH\x00R\x06change\x12.\n" +
-	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSetB\v\n" +
-	"\toperation\"\x87\x05\n" +
+	"\bboot_set\x18\x13 \x01(\v2\x11.berth.v1.BootSetH\x00R\abootSet\x12-\n" +
+	"\areserve\x18\x14 \x01(\v2\x11.berth.v1.ReserveH\x00R\areserveB\v\n" +
+	"\toperation\"\xe2\x05\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -1146,18 +1376,29 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\bssh_keys\x18\f \x03(\tR\asshKeys\x12(\n" +
 	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x12\x14\n" +
 	"\x05group\x18\x0e \x01(\tR\x05group\x12.\n" +
-	"\bpriority\x18\x0f \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x1a7\n" +
+	"\bpriority\x18\x0f \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12 \n" +
+	"\vreservation\x18\x10 \x01(\tR\vreservation\x127\n" +
+	"\vpreemptible\x18\x11 \x01(\v2\x15.berth.v1.PreemptibleR\vpreemptible\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
+	"\vPreemptible\x12(\n" +
+	"\x04then\x18\x01 \x01(\x0e2\x14.berth.v1.AfterwardsR\x04then\x12/\n" +
+	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"2\n" +
 	"\aBootSet\x12'\n" +
 	"\x05boots\x18\x01 \x03(\v2\x11.berth.v1.SetBootR\x05boots\"I\n" +
 	"\aSetBoot\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\"\n" +
-	"\x04boot\x18\x02 \x01(\v2\x0e.berth.v1.BootR\x04boot\"\x10\n" +
+	"\x04boot\x18\x02 \x01(\v2\x0e.berth.v1.BootR\x04boot\"\xc1\x01\n" +
+	"\aReserve\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\"\n" +
+	"\x04boot\x18\x04 \x01(\v2\x0e.berth.v1.BootR\x04boot\x12\x1c\n" +
+	"\tinstances\x18\x05 \x03(\tR\tinstances\"\x10\n" +
 	"\x0eDeleteInstance\"\"\n" +
 	"\fStopInstance\x12\x12\n" +
 	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x0f\n" +
@@ -1180,7 +1421,12 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"!\n" +
 	"\vConfirmHost\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host*^\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host*W\n" +
+	"\n" +
+	"Afterwards\x12\x1a\n" +
+	"\x16AFTERWARDS_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11AFTERWARDS_DELETE\x10\x01\x12\x16\n" +
+	"\x12AFTERWARDS_REQUEUE\x10\x02*^\n" +
 	"\bPriority\x12\x18\n" +
 	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPRIORITY_LOW\x10\x01\x12\x13\n" +
@@ -1204,54 +1450,64 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 	return file_berth_v1_request_proto_rawDescData
 }
 
-var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_berth_v1_request_proto_goTypes = []any{
-	(Priority)(0),                 // 0: berth.v1.Priority
-	(NoCapacity)(0),               // 1: berth.v1.NoCapacity
-	(*Request)(nil),               // 2: berth.v1.Request
-	(*Boot)(nil),                  // 3: berth.v1.Boot
-	(*BootSet)(nil),               // 4: berth.v1.BootSet
-	(*SetBoot)(nil),               // 5: berth.v1.SetBoot
-	(*DeleteInstance)(nil),        // 6: berth.v1.DeleteInstance
-	(*StopInstance)(nil),          // 7: berth.v1.StopInstance
-	(*StartInstance)(nil),         // 8: berth.v1.StartInstance
-	(*RebootInstance)(nil),        // 9: berth.v1.RebootInstance
-	(*ChangeInstance)(nil),        // 10: berth.v1.ChangeInstance
-	(*FenceHost)(nil),             // 11: berth.v1.FenceHost
-	(*ForgetHost)(nil),            // 12: berth.v1.ForgetHost
-	(*ConfirmHost)(nil),           // 13: berth.v1.ConfirmHost
-	nil,                           // 14: berth.v1.Boot.WithEntry
-	nil,                           // 15: berth.v1.Boot.MetadataEntry
-	nil,                           // 16: berth.v1.ChangeInstance.SetEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(Afterwards)(0),               // 0: berth.v1.Afterwards
+	(Priority)(0),                 // 1: berth.v1.Priority
+	(NoCapacity)(0),               // 2: berth.v1.NoCapacity
+	(*Request)(nil),               // 3: berth.v1.Request
+	(*Boot)(nil),                  // 4: berth.v1.Boot
+	(*Preemptible)(nil),           // 5: berth.v1.Preemptible
+	(*BootSet)(nil),               // 6: berth.v1.BootSet
+	(*SetBoot)(nil),               // 7: berth.v1.SetBoot
+	(*Reserve)(nil),               // 8: berth.v1.Reserve
+	(*DeleteInstance)(nil),        // 9: berth.v1.DeleteInstance
+	(*StopInstance)(nil),          // 10: berth.v1.StopInstance
+	(*StartInstance)(nil),         // 11: berth.v1.StartInstance
+	(*RebootInstance)(nil),        // 12: berth.v1.RebootInstance
+	(*ChangeInstance)(nil),        // 13: berth.v1.ChangeInstance
+	(*FenceHost)(nil),             // 14: berth.v1.FenceHost
+	(*ForgetHost)(nil),            // 15: berth.v1.ForgetHost
+	(*ConfirmHost)(nil),           // 16: berth.v1.ConfirmHost
+	nil,                           // 17: berth.v1.Boot.WithEntry
+	nil,                           // 18: berth.v1.Boot.MetadataEntry
+	nil,                           // 19: berth.v1.ChangeInstance.SetEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	17, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
-	3,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
-	6,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
-	7,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
-	8,  // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
-	9,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
-	11, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
-	12, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	13, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
-	10, // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
-	4,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
-	14, // 11: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	15, // 12: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	18, // 13: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	1,  // 14: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	0,  // 15: berth.v1.Boot.priority:type_name -> berth.v1.Priority
-	5,  // 16: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
-	3,  // 17: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
-	16, // 18: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	4,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
+	9,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
+	10, // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
+	11, // 4: berth.v1.Request.start:type_name -> berth.v1.StartInstance
+	12, // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
+	14, // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
+	15, // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
+	16, // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	13, // 9: berth.v1.Request.change:type_name -> berth.v1.ChangeInstance
+	6,  // 10: berth.v1.Request.boot_set:type_name -> berth.v1.BootSet
+	8,  // 11: berth.v1.Request.reserve:type_name -> berth.v1.Reserve
+	17, // 12: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	18, // 13: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	21, // 14: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	2,  // 15: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	1,  // 16: berth.v1.Boot.priority:type_name -> berth.v1.Priority
+	5,  // 17: berth.v1.Boot.preemptible:type_name -> berth.v1.Preemptible
+	0,  // 18: berth.v1.Preemptible.then:type_name -> berth.v1.Afterwards
+	21, // 19: berth.v1.Preemptible.grace:type_name -> google.protobuf.Duration
+	7,  // 20: berth.v1.BootSet.boots:type_name -> berth.v1.SetBoot
+	4,  // 21: berth.v1.SetBoot.boot:type_name -> berth.v1.Boot
+	20, // 22: berth.v1.Reserve.from:type_name -> google.protobuf.Timestamp
+	20, // 23: berth.v1.Reserve.until:type_name -> google.protobuf.Timestamp
+	4,  // 24: berth.v1.Reserve.boot:type_name -> berth.v1.Boot
+	19, // 25: berth.v1.ChangeInstance.set:type_name -> berth.v1.ChangeInstance.SetEntry
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -1270,15 +1526,16 @@ func file_berth_v1_request_proto_init() {
 		(*Request_Confirm)(nil),
 		(*Request_Change)(nil),
 		(*Request_BootSet)(nil),
+		(*Request_Reserve)(nil),
 	}
-	file_berth_v1_request_proto_msgTypes[8].OneofWrappers = []any{}
+	file_berth_v1_request_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   15,
+			NumEnums:      3,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

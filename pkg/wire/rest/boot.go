@@ -15,22 +15,31 @@ const DefaultProject compute.Project = "default"
 
 // Boot asks for one machine.
 type Boot struct {
-	ID           compute.InstanceID `json:"id,omitempty" doc:"A UUID in lower case. A repeated request with the same id changes nothing; left out, one is made." example:"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"`
-	Project      compute.Project    `json:"project,omitempty" doc:"Whose instance it is; left out, the project of the query, else \"default\"." example:"default"`
-	Name         string             `json:"name,omitempty" doc:"Shown to people; need not be unique. At most 255 bytes." example:"web-1"`
-	Flavor       compute.FlavorName `json:"flavor" doc:"The size of the machine." example:"m1.small"`
-	With         compute.Choices    `json:"with,omitempty" doc:"One value for each capability the request cares about, as in {\"gpu\": \"a100\"}."`
-	Image        string             `json:"image,omitempty" doc:"How the hypervisor finds the image; left out, the driver's default."`
-	Metadata     map[string]string  `json:"metadata,omitempty" doc:"Its labels: names and values that lists select by, and that its guest sees. At most 64 entries, 16 KiB together."`
-	UserData     []byte             `json:"user_data,omitempty" doc:"For the machine's first start, in base64; at most 256 KiB decoded."`
-	SSHKeys      []string           `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in: public keys, as the lines of authorized_keys. At most 64, 32 KiB together."`
-	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it, up to 20; 0 or left out: 3."`
-	Deadline     Duration           `json:"deadline,omitempty" doc:"How long it may wait unclaimed, up to 168h; left out: 1h." example:"10m0s"`
-	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
-	Host         compute.HostID     `json:"host,omitempty" doc:"Build it there and nowhere else."`
-	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
-	Group        compute.GroupName  `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
-	Priority     string             `json:"priority,omitempty" enum:"low,normal,high" doc:"Its class; left out: normal. Where there is not room for all that waits, hosts serve higher ones first, but for what has waited for long." example:"high"`
+	ID           compute.InstanceID      `json:"id,omitempty" doc:"A UUID in lower case. A repeated request with the same id changes nothing; left out, one is made." example:"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"`
+	Project      compute.Project         `json:"project,omitempty" doc:"Whose instance it is; left out, the project of the query, else \"default\"." example:"default"`
+	Name         string                  `json:"name,omitempty" doc:"Shown to people; need not be unique. At most 255 bytes." example:"web-1"`
+	Flavor       compute.FlavorName      `json:"flavor" doc:"The size of the machine." example:"m1.small"`
+	With         compute.Choices         `json:"with,omitempty" doc:"One value for each capability the request cares about, as in {\"gpu\": \"a100\"}."`
+	Image        string                  `json:"image,omitempty" doc:"How the hypervisor finds the image; left out, the driver's default."`
+	Metadata     map[string]string       `json:"metadata,omitempty" doc:"Its labels: names and values that lists select by, and that its guest sees. At most 64 entries, 16 KiB together."`
+	UserData     []byte                  `json:"user_data,omitempty" doc:"For the machine's first start, in base64; at most 256 KiB decoded."`
+	SSHKeys      []string                `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in: public keys, as the lines of authorized_keys. At most 64, 32 KiB together."`
+	Attempts     compute.Attempt         `json:"attempts,omitempty" doc:"Most tries to build it, up to 20; 0 or left out: 3."`
+	Deadline     Duration                `json:"deadline,omitempty" doc:"How long it may wait unclaimed, up to 168h; left out: 1h." example:"10m0s"`
+	OnNoCapacity string                  `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
+	Host         compute.HostID          `json:"host,omitempty" doc:"Build it there and nowhere else."`
+	Avoid        []compute.HostID        `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
+	Group        compute.GroupName       `json:"group,omitempty" doc:"The group of the project that it is to be a member of: a rule about where members may run beside each other." example:"web"`
+	Priority     string                  `json:"priority,omitempty" enum:"low,normal,high" doc:"Its class; left out: normal. Where there is not room for all that waits, hosts serve higher ones first, but for what has waited for long." example:"high"`
+	Preemptible  *Preemptible            `json:"preemptible,omitempty" doc:"Its machine may be taken away so that work of the classes above finds room; left out: it may not. Its priority is low then, and is given as that or not at all. Not in a set."`
+	Reservation  compute.ReservationName `json:"reservation,omitempty" example:"nightly" doc:"The reservation of the project whose room it gets: it starts there once a host holds that, and the reservation has begun. Flavor and with are those of the reservation; not beside host, avoid, group, priority or preemptible."`
+}
+
+// Preemptible says what becomes of a machine that is taken away.
+type Preemptible struct {
+	Then        string                  `json:"then" enum:"delete,requeue" doc:"What becomes of it: it is deleted, or waits in its queue again and is built anew."`
+	Grace       *Duration               `json:"grace,omitempty" doc:"How long its guest has to stop, from the notice on, up to 10m; left out: 30s." example:"1m0s"`
+	Reservation compute.ReservationName `json:"reservation,omitempty" example:"nightly" doc:"The reservation of the project whose room it gets: it starts there once a host holds that, and the reservation has begun. Flavor and with are those of the reservation; not beside host, avoid, group, priority or preemptible."`
 }
 
 // BootSet asks for several machines of one project, all or none.
@@ -87,7 +96,7 @@ func (b Boot) Compute() (compute.Boot, error) {
 	if err != nil {
 		return compute.Boot{}, err
 	}
-	return compute.Boot{
+	out := compute.Boot{
 		Name:         b.Name,
 		Flavor:       b.Flavor,
 		With:         b.With,
@@ -101,7 +110,21 @@ func (b Boot) Compute() (compute.Boot, error) {
 		Host:         b.Host,
 		Avoid:        b.Avoid,
 		Rules:        compute.RulesOf(b.Group, compute.Set{}, priority),
-	}, nil
+	}
+	if b.Preemptible != nil {
+		p, err := b.Preemptible.Compute()
+		if err != nil {
+			return compute.Boot{}, err
+		}
+		if _, err := compute.ClassOf(p, priority, b.Priority != ""); err != nil {
+			return compute.Boot{}, err
+		}
+		out.Preempt(p)
+	}
+	if b.Reservation != "" {
+		out.Reserving(b.Reservation)
+	}
+	return out, nil
 }
 
 // FromBoot is the body that asks for b.
@@ -123,6 +146,8 @@ func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
 		Avoid:        b.Avoid,
 		Group:        b.Group(),
 		Priority:     fromPriority(b.Priority()),
+		Preemptible:  fromPreemptible(b.Preemptible()),
+		Reservation:  b.Reservation(),
 	}
 }
 

@@ -40,6 +40,7 @@ type Event struct {
 	Reason      *Reason       `json:"reason,omitempty" doc:"Why it ended, why an attempt did, or why it does not run, where that is news."`
 	Command     *PowerCommand `json:"command,omitempty" doc:"A stop, start or reboot that was asked for with this change."`
 	Answer      *PowerAnswer  `json:"answer,omitempty" doc:"How a stop, start or reboot ended with this change."`
+	Notice      *Notice       `json:"notice,omitempty" doc:"Its place is taken for other work, or was, where that is news."`
 	Renamed     bool          `json:"renamed,omitempty" doc:"Its name has changed."`
 	NameBefore  string        `json:"name_before,omitempty" doc:"Where it has, and it had one."`
 	Relabelled  bool          `json:"relabelled,omitempty" doc:"Its metadata have changed. With a filter by label it may have left what was asked for, or come into it."`

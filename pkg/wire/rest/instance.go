@@ -44,6 +44,13 @@ type Instance struct {
 	Group        compute.GroupName  `json:"group,omitempty" doc:"The group that it is a member of."`
 	Priority     string             `json:"priority,omitempty" enum:"low,high" doc:"Its class; absent: normal."`
 
+	Preemptible *Preemptible            `json:"preemptible,omitempty" doc:"Its machine may be taken away for work of the classes above; absent: it may not."`
+	Notice      *Notice                 `json:"notice,omitempty" doc:"Its place is taken for other work; with over, it was, the last time. Absent: it never was."`
+	MadeRoom    uint32                  `json:"made_room,omitempty" doc:"How many preemptible machines its host had taken away for it."`
+	Reservation compute.ReservationName `json:"reservation,omitempty" doc:"The reservation that it was booted into."`
+	In          compute.InstanceID      `json:"in_placeholder,omitempty" doc:"The placeholder of the reservation whose room it has; absent once that has ended."`
+	Placeholder *InstancePlaceholder    `json:"placeholder,omitempty" doc:"It has no machine, and holds room for one of a reservation."`
+
 	Set *InstanceSet `json:"set,omitempty" doc:"The set that it was booted in, of which all start or none."`
 
 	Host     compute.HostID  `json:"host,omitempty" doc:"Who has it."`
@@ -142,9 +149,11 @@ func FromInstance(i *compute.Instance) Instance {
 	out.ID, out.Project, out.Version = i.ID, i.Project, i.Version
 	out.State, out.Reason = State(i.State.String()), FromReason(i.Reason)
 	out.Queue, out.Resources, out.Set = i.Queue, i.Resources, fromSet(i.Boot.Set())
+	out.In, out.Placeholder = i.Boot.In().ID, fromPlaceholder(i.Boot.Placeholder())
 	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
 	out.Power, out.Stopped = FromPower(i.Power), FromReason(i.Stopped)
 	out.Command, out.Answer = FromCommand(i.Command), FromAnswer(i.Answer)
+	out.Notice, out.MadeRoom = FromNotice(i.LastNotice(), i.Boot.Preemptible().Then), i.MadeRoom()
 	for _, f := range i.Failures {
 		out.Failures = append(out.Failures, Failure{
 			Host: f.Host, Attempt: f.Attempt, Class: f.Class.String(), Message: f.Message, At: f.At.UTC(),
@@ -190,6 +199,7 @@ func FromRequest(r *compute.Request) Instance {
 	out.State = State(compute.StateAccepted.String())
 	out.Queue = r.Boot.Queue()
 	out.AcceptedAt, out.Set = utc(r.At), fromSet(r.Boot.Set())
+	out.Placeholder = fromPlaceholder(r.Boot.Placeholder())
 	return out
 }
 
@@ -205,7 +215,7 @@ func (b Boot) instance() Instance {
 	return Instance{
 		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata, SSHKeys: b.SSHKeys,
 		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
-		Group: b.Group, Priority: b.Priority,
+		Group: b.Group, Priority: b.Priority, Preemptible: b.Preemptible, Reservation: b.Reservation,
 	}
 }
 

@@ -173,6 +173,8 @@ func sentence(r *compute.Reason) string {
 		return "waiting for the rest of its set"
 	case compute.SetFailed:
 		return "another of its set cannot start"
+	case compute.ReservationWaits:
+		return "waiting for room of its reservation"
 	case compute.PinnedHostUnavailable:
 		return fmt.Sprintf("host %s cannot take it", r.Host)
 	case compute.BuildFailed:
@@ -189,8 +191,16 @@ func endSentence(r *compute.Reason) string {
 		return "no host took it before its deadline"
 	case compute.Cancelled:
 		return "deleted before it ran"
+	case compute.NoSuchReservation:
+		return "no such reservation"
+	case compute.ReservationFull:
+		return "its reservation is full"
+	case compute.ReservationEnded:
+		return "its reservation has ended"
 	case compute.HostLost:
 		return fmt.Sprintf("host %s was lost", r.Host)
+	case compute.Preempted:
+		return fmt.Sprintf("its place on host %s was taken for other work", r.Host)
 	case compute.Malformed:
 		return "the request could not be read"
 	case compute.RequestDiffers:

@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	StepFailed   = "attempt-failed" // with host, attempt and message
 	StepGranted  = "granted"        // the current attempt, or the last: from then on it may have run on the host
 	StepActive   = "active"         // it first ran
+	StepNoticed  = "noticed"        // its place is taken for other work
+	StepTaken    = "preempted"      // its machine was gone, and it waits in its queue again
 	StepAsked    = "power-asked"    // a power command that is not answered yet
 	StepAnswered = "power-answered" // the last one that was
 	StepDeleted  = "deleted"
@@ -35,7 +38,7 @@ const (
 type StoryStep struct {
 	At      time.Time       `json:"at" doc:"By the clock of the conductor; accepted, and what is of the audit, by that of an API node."`
 	Source  string          `json:"source" enum:"record,audit"`
-	What    string          `json:"what" doc:"Of the record: accepted, admitted, attempt-failed, granted, active, power-asked, power-answered, deleted or error. Of the audit: the operation." example:"delete-instance"`
+	What    string          `json:"what" doc:"Of the record: accepted, admitted, attempt-failed, granted, active, noticed, preempted, power-asked, power-answered, deleted or error. Of the audit: the operation." example:"delete-instance"`
 	Who     string          `json:"who,omitempty" doc:"Of the audit: the caller's name." example:"token:ci-bot"`
 	Status  int32           `json:"status,omitempty" doc:"Of the audit: how the call was answered." example:"202"`
 	Kind    string          `json:"kind,omitempty" doc:"Of the audit: of the problem of a refusal."`
@@ -48,7 +51,7 @@ type StoryStep struct {
 }
 
 // LifeOf is what the record of an instance says of its life, the oldest first: at most a step for each attempt, and
-// eight more.
+// ten more.
 func LifeOf(i Instance) []StoryStep {
 	var out []StoryStep
 	add := func(at time.Time, s StoryStep) {
@@ -63,7 +66,17 @@ func LifeOf(i Instance) []StoryStep {
 	for _, f := range i.Failures {
 		add(f.At, StoryStep{What: StepFailed, Host: f.Host, Attempt: f.Attempt, Message: f.Message})
 	}
-	add(i.StartingAt, StoryStep{What: StepGranted, Host: i.Host, Attempt: i.Attempt})
+	granted := StoryStep{What: StepGranted, Host: i.Host, Attempt: i.Attempt}
+	if i.MadeRoom > 0 {
+		granted.Message = fmt.Sprintf("preemptible machines that its host had taken away for it: %d", i.MadeRoom)
+	}
+	add(i.StartingAt, granted)
+	if n := i.Notice; n != nil {
+		add(n.At, StoryStep{What: StepNoticed, Host: n.Host, Message: n.says()})
+		if n.Then == compute.ThenRequeue.String() {
+			add(n.Over, StoryStep{What: StepTaken, Host: n.Host})
+		}
+	}
 	add(i.ActiveAt, StoryStep{What: StepActive, Host: i.Host})
 	if a := i.Answer; a != nil {
 		add(a.At, StoryStep{What: StepAnswered, Op: a.Op, Message: a.Failed, Host: i.Host})

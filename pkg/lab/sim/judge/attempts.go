@@ -71,7 +71,7 @@ func checkAttempts(r *Recording) (wrong []Violation) {
 // miscounted says what is wrong with the failures of a record; empty: nothing.
 func miscounted(old, i compute.Instance, x Wanted) string {
 	n, most := len(i.Failures), int(x.Boot.Attempts)
-	lost := i.Reason != nil && i.Reason.Code == compute.HostLost
+	lost := i.Reason != nil && (i.Reason.Code == compute.HostLost || i.Reason.Code == compute.Preempted)
 	if n < len(old.Failures) && !(old.State == compute.StateActive && lost) {
 		return fmt.Sprintf("has %d failures, and had %d", n, len(old.Failures))
 	}

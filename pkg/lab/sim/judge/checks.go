@@ -43,16 +43,20 @@ func checks() []func(*Recording) []Violation {
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
 		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups,
-		checkSets, checkWholes,
+		checkSets, checkWholes, checkPreempted, checkReserved,
 	}
 }
 
 // Judge says what was wrong, the first thing first.
 func (r *Recording) Judge() []Violation {
-	all := slices.Clone(r.Wrong)
+	all, reserving := slices.Clone(r.Wrong), r.ofReservations()
 	for _, c := range checks() {
 		all = append(all, c(r)...)
 	}
+	all = slices.DeleteFunc(all, func(v Violation) bool {
+		i, is := reserving[v.Instance]
+		return is && otherwise(v.Rule, i)
+	})
 	slices.SortStableFunc(all, func(a, b Violation) int { return a.At.Compare(b.At) })
 	return all
 }
@@ -172,8 +176,8 @@ func checkInvented(r *Recording) (wrong []Violation) {
 	byName := map[string]compute.InstanceID{}
 	for _, w := range r.Log {
 		i := w.Instance
-		if w.Removed || i.State == compute.StateDeleted && i.Boot.Name == "" {
-			continue // deleted before its boot came
+		if w.Removed || i.State == compute.StateDeleted && i.Boot.Name == "" || i.Project == schedule.Reserving {
+			continue // deleted before its boot came, or checkReserved's
 		}
 		a, ok := asked[i.Boot.Name]
 		switch {

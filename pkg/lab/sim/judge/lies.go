@@ -46,7 +46,8 @@ func checkLies(r *Recording) (wrong []Violation) {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
 		over := i.State == compute.StateError || i.State == compute.StateQueued
-		if !old.State.OnHost() || !over || r.Schedule.Hinders(old.Host) ||
+		told := takenAway(old, i) && old.Notice().Going // to its host, which says so too; where that has not I2 is broken
+		if !old.State.OnHost() || !over || told || r.Schedule.Hinders(old.Host) ||
 			r.Schedule.World.Broken(old.Host, i.Boot.Image) != nil {
 			continue
 		}

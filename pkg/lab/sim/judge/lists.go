@@ -29,7 +29,7 @@ func (r *Recording) placeDiffers(
 	var before, perhaps, depth uint64
 	line, _ := lineOf(logged[g.ID])
 	for id, i := range logged {
-		if q, own := lineOf(i); i.State != compute.StateQueued || q != line || !own || i.Boot.Host != "" {
+		if q, own := lineOf(i); i.State != compute.StateQueued || q != line || !own || i.Boot.Host != "" || i.Boot.In().ID != "" {
 			continue
 		}
 		depth++
@@ -65,6 +65,8 @@ func (r *Recording) firstSeen() map[compute.InstanceID]time.Time {
 // ListDiffers says how a list is not the log; empty: it is.
 func (r *Recording) ListDiffers(got []rest.Instance, p compute.Project, wants func(compute.Instance) bool) string {
 	logged, came, seen := r.Instances(), r.firstSeen(), map[compute.InstanceID]bool{}
+	named := wants
+	wants = func(i compute.Instance) bool { return !i.IsPlaceholder() && named(i) }
 	for _, g := range got {
 		i, state := logged[g.ID], g.State.Compute()
 		switch {

@@ -123,7 +123,7 @@ func runsOf(events []fake.Event) (list []run) {
 
 // Uses is what an instance takes of its project's quota.
 func Uses(i compute.Instance) compute.Resources {
-	if !i.State.Counts() {
+	if !i.Counts() {
 		return compute.Resources{}
 	}
 	return counted(i.Boot.Priority(), i.Resources.Plus(compute.Resources{compute.Instances: 1}))

@@ -45,7 +45,7 @@ func checkRefused(r *Recording) []Violation {
 // as it may be unknown that it is back.
 func (r *Recording) refusedAtOnce() (wrong []Violation) {
 	for _, a := range r.Asks {
-		if a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
+		if a.Op == schedule.LoadTake || a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
 			continue // it has no answer, or Kafka gave it
 		}
 		if !r.mayRefuse(a) {
@@ -205,6 +205,10 @@ func (r *Recording) mayTurnAway(h compute.HostID, x Wanted, at time.Time) bool {
 		switch {
 		case a.Op == schedule.LoadHost && a.Host == h && a.Wish != "enable" && !a.Began.After(at):
 			return true
+		case a.Op == schedule.LoadReserve && !a.Began.After(at):
+			for range a.Count {
+				all = all.Plus(want(r.Schedule, a).Resources)
+			}
 		case a.Op == schedule.LoadBoot && !a.Began.After(at):
 			all = all.Plus(want(r.Schedule, a).Resources)
 		}
@@ -278,7 +282,8 @@ func checkForged(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s obeys a stranger's %s", i.Boot.Name, c.Op)...)
 		}
 		ofSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && r.partNamed(i.Boot.Name)
-		if i.Delete && len(r.Forged) > 0 && !ofSet && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		taken := i.Reason != nil && i.Reason.Code == compute.Preempted // checkPreempted
+		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
 			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
 		}) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)

@@ -98,6 +98,7 @@ func (s *sameness) record(w Written) {
 		{"avoid", fmt.Sprint(i.Boot.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"group", string(i.Boot.Group()), string(x.Boot.Group())},
 		{"priority", i.Boot.Priority().String(), x.Boot.Priority().String()},
+		{"preemptible", fmt.Sprint(i.Boot.Preemptible()), fmt.Sprint(x.Boot.Preemptible())},
 		{"attempts", fmt.Sprint(i.Boot.Attempts), fmt.Sprint(x.Boot.Attempts)},
 		{"deadline", i.Boot.Deadline.String(), x.Boot.Deadline.String()},
 		{"on_no_capacity", i.Boot.OnNoCapacity.String(), x.Boot.OnNoCapacity.String()},

@@ -134,9 +134,10 @@ func endsOf(b Published, x Wanted) field {
 	return ends(b.Deadline, b.Seen, x)
 }
 
-// gaveBack says whether a record is one of a set that gave back what it had, and tries again.
+// gaveBack says whether a record is one of a set that gave back what it had, and tries again, or of what was offered to a
+// host that holds its room no more.
 func (r *Recording) gaveBack(old, i compute.Instance) bool {
-	return r.partNamed(i.Boot.Name) && old.State == compute.StateQueued && i.State == compute.StateQueued &&
+	return (r.partNamed(i.Boot.Name) || old.Boot.In().ID != "") && old.State == compute.StateQueued && i.State == compute.StateQueued &&
 		i.Attempt == old.Attempt+1
 }
 

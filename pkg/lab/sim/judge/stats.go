@@ -23,6 +23,8 @@ type Stats struct {
 	Virtual   time.Duration
 	Boots     int
 	Wholes    int // sets that were offered whole
+	Noticed   int // machines whose places were taken
+	Again     int // of them: those that were queued again
 	Packed    int // of them: those that one host had all of
 	Wide      int // schedules with many queues
 	Fewest    int // queues in one of them
@@ -106,6 +108,12 @@ func (s *Stats) Add(r *Recording, failed bool) {
 		if i.State != last[i.ID] || i.State == compute.StateQueued {
 			s.States[last[i.ID].String()+" → "+i.State.String()+why]++
 		}
+		if n := i.Notice(); n != nil && n.At.Equal(i.ChangedAt) && !n.Going {
+			s.Noticed++
+		}
+		if i.State == compute.StateQueued && last[i.ID].OnHost() && i.Reason != nil && i.Reason.Code == compute.Preempted {
+			s.Again++
+		}
 		last[i.ID] = i.State
 		end = w.Seen
 	}
@@ -141,6 +149,7 @@ func (s *Stats) String() string {
 		s.Several,
 		100*float64(s.Several)/float64(max(s.Schedules, 1)),
 	)
+	fmt.Fprintf(&b, "preemptible machines that went: %d, of them %d were queued again\n", s.Noticed, s.Again)
 	fmt.Fprintf(&b, "sets offered whole: %d, of them %d were started by one host\n", s.Wholes, s.Packed)
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))

@@ -17,7 +17,8 @@ import (
 func (s Schedule) Repeats() bool {
 	return s.Drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" ||
-			f.Kind == FaultRing && f.Key == RingManagers
+			f.Kind == FaultRing && f.Key == RingManagers ||
+			f.Kind == FaultKill && strings.HasPrefix(f.Who, "queues-") && s.Ranked() // it dies over a tier that is made meanwhile
 	})
 }
 
@@ -280,6 +281,9 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 			for _, with := range s.Given(l) {
 				add(*l.Boot, with)
 			}
+		}
+		if l.Op == LoadReserve {
+			add(*l.Boot, nil)
 		}
 		for _, b := range l.Boots {
 			add(b, b.With)

@@ -96,8 +96,12 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool {
 			return strings.HasPrefix(string(g.Name), Packed)
 		})
+	case "reserved":
+		return s.Reserves()
 	case "ranked":
 		return s.Ranked()
+	case "preempts":
+		return s.Preempts()
 	case "spread":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}

@@ -51,6 +51,8 @@ func Generate(seed uint64) Schedule {
 	g.together()
 	g.wholes()
 	g.ranked()
+	g.preempted()
+	g.reserved()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

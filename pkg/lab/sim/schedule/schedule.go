@@ -79,7 +79,9 @@ type Host struct {
 // What clients and operators do.
 const (
 	LoadBoot       = "boot"
-	LoadSet        = "set" // Boots, of which all start or none
+	LoadSet        = "set"     // Boots, of which all start or none
+	LoadReserve    = "reserve" // so many placeholders of Boot, under Name
+	LoadTake       = "take"    // Boot, into a reservation
 	LoadDelete     = "delete"
 	LoadQuota      = "quota"
 	LoadAddFlavor  = "add flavor"
@@ -105,6 +107,9 @@ type Load struct {
 	Own   string         `json:"own,omitempty"`
 	Boot  *compute.Boot  `json:"boot,omitempty"`
 	Boots []compute.Boot `json:"boots,omitempty"` // set
+	Count int            `json:"count,omitempty"` // reserve
+	From  Seconds        `json:"from,omitempty"`  // reserve: how much later it begins
+	For   Seconds        `json:"for,omitempty"`   // reserve: how long it lasts
 	Set   string         `json:"-"`               // boot: the set that it is of (Parts)
 	When  string         `json:"when,omitempty"`  // delete, power: as soon as the instance is in this state
 

@@ -121,6 +121,8 @@ class BootForm extends Component {
           data.choices.map((c) => h("option", { key: c.name, value: c.name, selected: c.name === (form.on_no_capacity || data.defaults.on_no_capacity) }, c.means))),
         this.field("priority", "Priority", { onInput: undefined, onChange: this.typed, hint: "Which is served first where there is not room for all." },
           ["low", "normal", "high"].map((p) => h("option", { key: p, value: p, selected: p === (form.priority || "normal") }, p))),
+        this.field("preemptible", "If its place is wanted", { onInput: undefined, onChange: this.typed, hint: "For work of normal or high priority; what may be taken away is of low priority." },
+          [["", "it keeps it"], ["delete", "it is deleted"], ["requeue", "it waits in its queue again"]].map(([p, means]) => h("option", { key: p, value: p, selected: p === form.preemptible }, means))),
         this.field("deadline", "Deadline", { placeholder: data.defaults.deadline, hint: "How long it may wait, as in 90s, 10m or 1h30m; " + `at most ${data.most.deadline / 3600}h.` }),
         this.field("attempts", "Attempts", { type: "number", min: 1, max: data.most.attempts, placeholder: String(data.defaults.attempts) }),
         this.field("host", "Only on host", { hint: operates() ? "" : "As your instances show it." }),

@@ -61,7 +61,11 @@ const Explained = ({ e }) => h(Card, { title: "Where it is, and why" },
     ["operators can", e.operators_can?.length > 0 && h(List, { of: e.operators_can })],
   ] }));
 
+const noticed = (n) => `Its place on ${n.host} is taken for work of priority ${n.priority} in queue ${n.queue}. ` +
+  `Its guest may run until ${clock(n.until)}; then: ${n.then}.`;
+
 function Power({ i }) {
+  if (i.notice && !i.notice.over) return h(Note, { kind: "warn" }, noticed(i.notice));
   if (i.command) return h(Note, { kind: "warn" }, `The ${i.command.op} that was asked for is under way.`);
   if (i.answer?.failed) return h(Note, { kind: "bad" }, `The last ${i.answer.op} was not done: ${i.answer.failed}`);
   return i.delete && i.state !== "deleted" ? h(Note, { kind: "warn" }, "It was asked to be deleted.") : null;
@@ -86,7 +90,9 @@ function About({ i }) {
     ["flavor", i.flavor + (i.with ? ` with ${choices(i.with)}` : "")],
     ["queue", i.queue && h("a", { href: to(["queues", i.queue]) }, i.queue)],
     ["uses", i.resources && amounts(i.resources)], ["image", i.image], ["only on", hostLink(i.pinned_to)], ["never on", i.avoid?.join(", ")],
-    ["priority", i.priority], ["accepted", when(i.accepted_at)], ["active", when(i.active_at)], ["ended", when(i.ended_at)],
+    ["priority", i.priority], ["preemptible", i.preemptible && `${i.preemptible.then}, with ${i.preemptible.grace} for its guest`],
+    ["made room", i.made_room && `${plural(i.made_room, "preemptible machine")} taken away for it`],
+    ["accepted", when(i.accepted_at)], ["active", when(i.active_at)], ["ended", when(i.ended_at)],
     ["deadline", i.state === "queued" && when(i.deadline)], ["SSH keys", i.ssh_keys?.length && h(List, { of: i.ssh_keys })],
   ] }));
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func movable(cpus ...int64) (out []Movable) {
+	for i, n := range cpus { // the later ones are younger
+		out = append(out, Movable{
+			Held:     Held{Resources: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 1024}},
+			Instance: compute.InstanceID(fmt.Sprintf("m%d-%d", i, n)), Since: time.Unix(int64(i), 0),
+		})
+	}
+	return out
+}
+
+func ofCPUs(n int64) Host {
+	return Terms{}.Offer(compute.Inventory{Totals: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 1024}}, nil, nil)
+}
+
+func TestPreemptChooses(t *testing.T) {
+	for name, c := range map[string]struct {
+		host    int64
+		kept    int64
+		movable []Movable
+		needs   int64
+		want    []compute.InstanceID
+	}{
+		"nothing, where there is room":        {16, 4, movable(4, 4), 4, nil},
+		"nothing, where all would not do":     {16, 12, movable(2, 2), 8, nil},
+		"one, and the youngest":               {16, 0, movable(4, 4, 4, 4), 4, []compute.InstanceID{"m3-4"}},
+		"one rather than two":                 {16, 0, movable(8, 2, 2, 2, 2), 4, []compute.InstanceID{"m0-8"}},
+		"the smallest that will do":           {16, 0, movable(8, 5, 3), 4, []compute.InstanceID{"m1-5"}},
+		"what is free beside":                 {16, 3, movable(8, 2, 1), 4, []compute.InstanceID{"m1-2"}},
+		"two with least together":             {16, 0, movable(6, 5, 4, 1), 9, []compute.InstanceID{"m1-5", "m2-4"}},
+		"no more than is needed":              {16, 0, movable(4, 4, 4, 4), 8, []compute.InstanceID{"m3-4", "m2-4"}},
+		"what is kept, even where it is more": {8, 10, movable(4), 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := Held{Resources: compute.Resources{compute.VCPU: c.kept, compute.MemoryMB: c.kept * 1024}}
+			needs := compute.Resources{compute.VCPU: c.needs, compute.MemoryMB: c.needs * 1024}
+			got := ofCPUs(c.host).Preempt([]Held{kept}, c.movable, needs)
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v go, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// Whatever the host has on it: where something goes, the work fits without it and not without any one of it, nothing else
+// would do with fewer, and where nothing goes nothing has to or nothing would do.
+func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		nodes := []compute.NUMANode{
+			{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 4096}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 4096},
+		}
+		devices := []compute.PCIDevice{
+			{Address: "0000:01:00.0", Vendor: 0x10de, Device: 0x2230, Driver: "vfio-pci", Node: 0},
+			{Address: "0000:02:00.0", Vendor: 0x10de, Device: 0x2230, Driver: "vfio-pci", Node: 1},
+		}
+		terms := Terms{OneNode: rapid.Bool().Draw(rt, "one node"), Devices: []DeviceRule{{Class: "GPU", ID: "10de:2230"}}}
+		h := terms.Offer(compute.Inventory{Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 8192}}, nodes, devices)
+		room := h.Room()
+		var kept []Held
+		var may []Movable
+		for i := range rapid.IntRange(0, 8).Draw(rt, "machines") {
+			needs := compute.Resources{
+				compute.VCPU: rapid.Int64Range(1, 4).Draw(rt, "cpus"), compute.MemoryMB: 1024,
+				"GPU": rapid.Int64Range(0, 1).Draw(rt, "gpus"),
+			}
+			place, left, ok := room.Allocate(needs, compute.Place{})
+			if !ok {
+				continue
+			}
+			room = left
+			held := Held{needs, place}
+			if rapid.IntRange(0, 3).Draw(rt, "kept") == 0 {
+				kept = append(kept, held)
+				continue
+			}
+			since := time.Unix(rapid.Int64Range(0, 3).Draw(rt, "since"), 0)
+			may = append(may, Movable{held, compute.InstanceID(fmt.Sprint(i)), since})
+		}
+		needs := compute.Resources{
+			compute.VCPU: rapid.Int64Range(1, 8).Draw(rt, "needs"), compute.MemoryMB: 1024,
+			"GPU": rapid.Int64Range(0, 2).Draw(rt, "needs gpus"),
+		}
+		fits := func(gone map[compute.InstanceID]bool) bool {
+			held := slices.Clone(kept)
+			for _, m := range may {
+				if !gone[m.Instance] {
+					held = append(held, m.Held)
+				}
+			}
+			return h.Room(held...).Fits(needs)
+		}
+		fewest := -1
+		for set := range 1 << len(may) {
+			gone := map[compute.InstanceID]bool{}
+			for i, m := range may {
+				if set&(1<<i) != 0 {
+					gone[m.Instance] = true
+				}
+			}
+			if fits(gone) && (fewest < 0 || len(gone) < fewest) {
+				fewest = len(gone)
+			}
+		}
+		chosen := h.Preempt(kept, slices.Clone(may), needs)
+		if len(chosen) != max(0, fewest) {
+			rt.Fatalf("%d go, %d have to", len(chosen), fewest)
+		}
+		gone := map[compute.InstanceID]bool{}
+		for _, id := range chosen {
+			gone[id] = true
+		}
+		if len(chosen) > 0 && !fits(gone) {
+			rt.Fatalf("it does not fit when %v are gone", chosen)
+		}
+	})
+}
+
+// Where there are too many ways to look through, none goes that could stay.
+func TestPreemptOfVeryMany(t *testing.T) {
+	var sizes []int64
+	sum := int64(0)
+	for i := range int64(200) {
+		sizes, sum = append(sizes, 100+i), sum+100+i
+	}
+	may := movable(sizes...)
+	h := ofCPUs(sum)
+	needs := compute.Resources{compute.VCPU: 12_345, compute.MemoryMB: 1}
+	chosen := h.Preempt(nil, may, needs)
+	freed, least := int64(0), sum
+	for _, m := range may {
+		if slices.Contains(chosen, m.Instance) {
+			freed, least = freed+m.Resources[compute.VCPU], min(least, m.Resources[compute.VCPU])
+		}
+	}
+	if freed < 12_345 || freed-least >= 12_345 {
+		t.Errorf("%d go, which have %d, the least %d", len(chosen), freed, least)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// verifyReservations looks at each placeholder and its taker by their records alone.
+func (c *checked) verifyReservations() {
+	c.t.Helper()
+	live := map[compute.ReservationKey]int{}
+	for _, inst := range c.last {
+		p, in := inst.Boot.Placeholder(), inst.Boot.In()
+		if inst.HoldsRoom() {
+			live[compute.ReservationKey{Project: inst.Project, Name: p.Of}]++
+			if t := c.last[p.Taker]; p.Taker != "" && (t == nil || t.State.Ended() || t.Boot.In().ID != inst.ID) {
+				c.t.Fatalf("placeholder %s is taken by %s, which does not have it", inst.ID, p.Taker)
+			}
+		}
+		if in.ID == "" || inst.State.Ended() {
+			continue
+		}
+		of := c.last[in.ID]
+		if of == nil || !of.HoldsRoom() || of.Boot.Placeholder().Taker != inst.ID || of.Boot.Placeholder().Of != inst.Boot.Reservation() {
+			c.t.Fatalf("%s has placeholder %s, which is not its own: %+v", inst.ID, in.ID, of)
+		}
+		if of.State == compute.StateActive && inst.State.OnHost() && of.Host != inst.Host {
+			c.t.Fatalf("%s is on %s, and its placeholder is held by %s", inst.ID, inst.Host, of.Host)
+		}
+		if !inst.Resources.Equal(of.Resources) || inst.Queue != of.Queue || inst.Boot.Priority() != of.Boot.Priority() {
+			c.t.Fatalf("%s is not like its placeholder", inst.ID)
+		}
+	}
+	for key, r := range c.reservations {
+		if len(r.members) != live[key] || live[key] == 0 {
+			c.t.Fatalf("reservation %v has %d placeholders, and %d are known", key, live[key], len(r.members))
+		}
+	}
+	if len(c.reservations) != len(live) {
+		c.t.Fatalf("%d reservations are known, and there are %d", len(c.reservations), len(live))
+	}
+}
+
+// TestPlaceholdersWaitForReaders: while one conductor or agent does not read reservations, no placeholder is published.
+func TestPlaceholdersWaitForReaders(t *testing.T) {
+	s := newStory(t)
+	s.view.ReadReserved = false
+	if got := s.tell(t, "reserve r 11 for=1h\n+1m"); s.builds[long("11")].Instance != "" {
+		t.Errorf("it is published all the same: %s", got)
+	}
+	s.view.ReadReserved = true
+	if s.tell(t, "+5s"); !s.builds[long("11")].Placeholder {
+		t.Error("it is not published once all read it, or not as what it is")
+	}
+}

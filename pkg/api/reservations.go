@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/berth-project/berth/pkg/audit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func (s *Server) routeReservations(api huma.API) {
+	op := func(id, method, path, summary, description string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: path, Summary: summary, Description: description,
+			Tags: []string{"reservations"}, DefaultStatus: http.StatusOK,
+		}
+	}
+	route(s, api, op("list-reservations", http.MethodGet, "/v1/reservations", "List a project's reservations",
+		"Those that have not ended."), s.listReservations)
+	ask := op("create-reservation", http.MethodPost, "/v1/reservations", "Reserve room",
+		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
+			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
+			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
+			"one of the same name that has not ended is refused with 409.")
+	ask.DefaultStatus = http.StatusAccepted
+	route(s, api, ask, s.reserve)
+	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
+		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
+	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
+		"Its room is free again, but for what was booted into it: that goes on. What waits for its room ends in error. Answered once "+
+			"the requests cannot be lost; repeating it is harmless.")
+	end.DefaultStatus = http.StatusAccepted
+	route(s, api, end, s.deleteReservation)
+}
+
+type listReservationsInput struct {
+	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
+	Paging
+}
+
+type reservationsOutput struct{ Body rest.Reservations }
+
+func (s *Server) listReservations(ctx context.Context, in *listReservationsInput) (*reservationsOutput, error) {
+	project := orDefault(in.Project)
+	if err := project.Check(); err != nil {
+		return nil, err
+	}
+	page, next := pageOfNames(in.Paging, s.views.instances.reservations(project),
+		func(n compute.ReservationName) compute.ReservationName { return n })
+	out := &reservationsOutput{Body: rest.Reservations{Items: []rest.ReservationView{}, Next: next}}
+	sh := s.presenter(ctx)
+	for _, n := range page {
+		if v, ok := sh.reservation(compute.ReservationKey{Project: project, Name: n}, false); ok {
+			out.Body.Items = append(out.Body.Items, v)
+		}
+	}
+	return out, nil
+}
+
+type reservationInput struct {
+	Project     compute.Project         `query:"project" doc:"Left out, \"default\"."`
+	Reservation compute.ReservationName `path:"reservation" example:"nightly"`
+}
+
+type reservationOutput struct{ Body rest.ReservationView }
+
+func (s *Server) showReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {
+	v, err := s.findReservation(ctx, compute.ReservationKey{Project: orDefault(in.Project), Name: in.Reservation})
+	return &reservationOutput{Body: v}, err
+}
+
+// findReservation shows one; on a miss it reads first what other nodes have accepted.
+func (s *Server) findReservation(ctx context.Context, key compute.ReservationKey) (rest.ReservationView, error) {
+	if err := key.Name.Check(); err != nil {
+		return rest.ReservationView{}, err
+	}
+	v, ok := s.presenter(ctx).reservation(key, true)
+	if !ok {
+		if err := s.catchUp(ctx); err != nil {
+			return v, err
+		}
+		v, ok = s.presenter(ctx).reservation(key, true)
+	}
+	if !ok {
+		return v, errNoReservation(key)
+	}
+	return v, nil
+}
+
+func errNoReservation(key compute.ReservationKey) error {
+	e := compute.NotFound("reservation", string(key.Name), fmt.Sprintf(
+		"berth reservation list --project %s shows what there is; berth reserve %s makes it", key.Project, key.Name,
+	))
+	e.Reason = &compute.Reason{Code: compute.NoSuchReservation, Detail: string(key.Name)}
+	return e
+}
+
+type reserveInput struct {
+	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
+	Body    rest.Reservation
+}
+
+func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOutput, error) {
+	project := orDefault(in.Project)
+	if err := project.Check(); err != nil {
+		return nil, err
+	}
+	v, err := in.Body.Compute(s.moment().log)
+	if err != nil {
+		return nil, err
+	}
+	key := compute.ReservationKey{Project: project, Name: v.Name}
+	audit.Target(ctx, "reservation", v.Name, string(v.Name))
+	for range max(1, in.Body.Count) {
+		v.Instances = append(v.Instances, compute.InstanceID(uuid.NewString()))
+	}
+	req := &compute.Request{
+		Op: compute.OpReserve, Project: project, Instance: v.Instances[0], Reserve: &v, At: s.config.Now().UTC(),
+	}
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if was, ok := s.presenter(ctx).reservation(key, false); ok && was.State != reservationEnded {
+		return s.sameReservation(was, in.Body)
+	}
+	if err := s.checkBoot(v.Boot); err != nil {
+		return nil, err
+	}
+	offset, err := s.publish(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	var each []asked
+	for _, b := range req.Boots() {
+		b.At = req.At.Add(-s.clock.Ahead()) // as other nodes read it: this one's clock may be wrong
+		each = append(each, asked{Request: &b, origin: origin{offset: offset}})
+	}
+	s.views.instances.accept(each, nil)
+	s.metrics.accepted()
+	return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
+}
+
+// sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake. Times
+// that are given in relation to now differ each time, so only the kind and the number count.
+func (s *Server) sameReservation(was rest.ReservationView, body rest.Reservation) (*reservationOutput, error) {
+	priority := body.Priority
+	if priority == compute.PriorityNormal.String() {
+		priority = ""
+	}
+	same := was.Flavor == body.Flavor && maps.Equal(was.With, body.With) && was.Count == max(1, body.Count) &&
+		was.Priority == priority && (body.From.IsZero() || body.From.Equal(was.From))
+	if same {
+		return &reservationOutput{Body: was}, nil
+	}
+	e := compute.Conflict("name", string(body.Name), "is that of another reservation, which has not ended",
+		"give another name, or end that one: berth reservation delete "+string(body.Name))
+	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "reservation"}
+	return nil, e
+}
+
+func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {
+	key := compute.ReservationKey{Project: orDefault(in.Project), Name: in.Reservation}
+	audit.Target(ctx, "reservation", key.Name, string(key.Name))
+	v, err := s.findReservation(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range s.views.instances.placeholders(key) {
+		if k.instance != nil && !k.instance.HoldsRoom() {
+			continue
+		}
+		_, err := s.publish(ctx, &compute.Request{
+			Project: key.Project, Instance: k.key().id, Op: compute.OpDelete, At: s.config.Now().UTC(),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &reservationOutput{Body: v}, nil
+}
+
+// checkReservation refuses a boot into a reservation that is not there, or is of something else.
+func (s *Server) checkReservation(ctx context.Context, p compute.Project, b compute.Boot) error {
+	name := b.Reservation()
+	if name == "" {
+		return nil
+	}
+	v, err := s.findReservation(ctx, compute.ReservationKey{Project: p, Name: name})
+	if err != nil {
+		return err
+	}
+	e := compute.NotFound("reservation", string(name), "")
+	e.Reason = &compute.Reason{Code: compute.NoSuchReservation, Detail: string(name)}
+	switch {
+	case v.State == reservationEnded:
+		e.Message, e.Remedy = "has ended", fmt.Sprintf("reserve again: berth reserve %s", name)
+	case compute.NameQueue(v.Flavor, v.With) != compute.NameQueue(b.Flavor, b.With):
+		e.Message = fmt.Sprintf("is of %s, and the request is for %s", compute.NameQueue(v.Flavor, v.With), b.BaseQueue())
+		e.Remedy = "give the flavor and the choices of the reservation"
+	default:
+		return nil
+	}
+	return e
+}
+
+// The states of a reservation.
+const (
+	reservationAccepted = "accepted"
+	reservationWaiting  = "waiting"
+	reservationHeld     = "held"
+	reservationEnded    = "ended"
+)
+
+// reservation shows one, if there is any record of it.
+func (s *presenter) reservation(key compute.ReservationKey, each bool) (out rest.ReservationView, ok bool) {
+	list := s.views.instances.placeholders(key)
+	if len(list) == 0 {
+		return out, false
+	}
+	of, b := list[0].boot().Placeholder(), list[0].boot()
+	out = rest.ReservationView{
+		Project: key.Project, Name: key.Name, State: reservationEnded, Flavor: b.Flavor, With: b.With, Queue: list[0].queue(),
+		Count: int(of.Size), From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", *b).Priority,
+	}
+	waiting, accepted := 0, 0
+	for _, k := range list {
+		p := rest.PlaceholderView{ID: k.key().id, State: rest.State(s.state(k).String())}
+		if i := k.instance; i != nil {
+			out.Resources = i.Resources
+			shown := s.instance(k, fields{"waiting"})
+			p.Waiting, p.Host = shown.Waiting, shown.Host
+			if i.HoldsRoom() {
+				p.Taker = i.Boot.Placeholder().Taker
+			} else if out.Reason == nil {
+				out.Reason = shown.Reason
+			}
+		}
+		switch {
+		case k.instance == nil:
+			accepted++
+		case !k.instance.HoldsRoom():
+		case k.instance.State == compute.StateActive:
+			out.Held++
+		default:
+			waiting++
+		}
+		if p.Taker != "" {
+			out.Taken++
+		}
+		if each {
+			out.Placeholders = append(out.Placeholders, p)
+		}
+	}
+	switch {
+	case accepted > 0:
+		out.State = reservationAccepted
+	case waiting > 0:
+		out.State = reservationWaiting
+	case out.Held > 0:
+		out.State = reservationHeld
+	}
+	if out.State != reservationEnded {
+		out.Reason = nil
+	}
+	return out, true
+}
+
+// placeholderOf is the placeholder that an instance waits for; nil: it waits for none.
+func (s *presenter) placeholderOf(i *compute.Instance) *compute.Instance {
+	in := i.Boot.In()
+	if in.ID == "" {
+		return nil
+	}
+	k, _ := s.views.instances.get(instanceKey{i.Project, in.ID})
+	return k.instance
+}
+
+// addPlaceholder and removePlaceholder keep which placeholders are of which reservation.
+func (t *projectIndex) addPlaceholder(k *entry) {
+	n := k.boot().Placeholder().Of
+	if n == "" {
+		return
+	}
+	if t.byReservation == nil {
+		t.byReservation = map[compute.ReservationName]map[*entry]bool{}
+	}
+	if t.byReservation[n] == nil {
+		t.byReservation[n] = map[*entry]bool{}
+	}
+	t.byReservation[n][k] = true
+}
+
+func (t *projectIndex) removePlaceholder(k *entry) {
+	n := k.boot().Placeholder().Of
+	if n == "" {
+		return
+	}
+	if delete(t.byReservation[n], k); len(t.byReservation[n]) == 0 {
+		delete(t.byReservation, n)
+	}
+}
+
+// reservations are the names of those of a project that have not ended, sorted.
+func (v *instances) reservations(p compute.Project) (names []compute.ReservationName) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.byProject[p]
+	if t == nil {
+		return nil
+	}
+	for n, all := range t.byReservation {
+		for k := range all {
+			if k.instance == nil || k.instance.HoldsRoom() {
+				names = append(names, n)
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last.
+func (v *instances) placeholders(key compute.ReservationKey) []entry {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.byProject[key.Project]
+	if t == nil {
+		return nil
+	}
+	var last *entry
+	live := func(k *entry) bool { return k.instance == nil || k.instance.HoldsRoom() }
+	for k := range t.byReservation[key.Name] {
+		if last == nil || live(k) && !live(last) || live(k) == live(last) && last.requestedAt().Before(k.requestedAt()) {
+			last = k
+		}
+	}
+	var all []entry
+	for k := range t.byReservation[key.Name] {
+		if sameTimes(k, last) {
+			all = append(all, *k)
+		}
+	}
+	slices.SortFunc(all, entry.compare)
+	return all
+}
+
+// sameTimes says whether two placeholders of one name are of one reservation.
+func sameTimes(a, b *entry) bool {
+	x, y := a.boot().Placeholder(), b.boot().Placeholder()
+	return x.From.Equal(y.From) && x.Until.Equal(y.Until) && x.Size == y.Size
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// reserveFlags are the command line of reserve.
+type reserveFlags struct {
+	flavor, from, priority string
+	with                   []string
+	count                  int
+	long, timeout          time.Duration
+	wait                   bool
+}
+
+func newReserve(s *settings) *cobra.Command {
+	var f reserveFlags
+	cmd := &cobra.Command{
+		Use:   "reserve NAME --flavor FLAVOR --for DURATION",
+		Short: "Have hosts hold room for boots to come",
+		Long: `Have hosts hold room for boots to come. The room is held as soon as hosts have it, and
+counts in the quota from now on; berth boot --reservation NAME gets it. After --for it
+is free again, but for what was booted into it.
+
+Returns once the request cannot be lost; with --wait, once hosts hold all of it, or it
+was refused.`,
+		Example: `  berth reserve nightly --flavor m1.small --count 4 --for 2h --wait
+  berth reserve launch --flavor m1.large --with disk=ssd --count 10 --from 2026-12-01T08:00:00Z --for 12h`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runReserve(cmd, s, f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.flavor, "flavor", "", "size of the machines")
+	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
+	flags.IntVar(&f.count, "count", 1, "for how many machines")
+	flags.StringVar(&f.from, "from", "", "when the first may be booted into it: a time, or a duration from now (default now)")
+	flags.DurationVar(&f.long, "for", 0, "how long it lasts: 1m to 720h")
+	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: in which class it waits for room")
+	flags.BoolVar(&f.wait, "wait", false, "wait until hosts hold all of it")
+	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// wish is what is asked for, as far as the command line alone can tell.
+func (f reserveFlags) wish(name string, now time.Time) (client.ReservationWish, error) {
+	w := client.ReservationWish{
+		Name: compute.ReservationName(name), Flavor: compute.FlavorName(f.flavor), Count: f.count, For: client.Duration(f.long),
+		Priority: f.priority,
+	}
+	if f.flavor == "" {
+		return w, compute.Invalid("flavor", "", "give --flavor")
+	}
+	if f.count < 1 {
+		return w, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give 1 to %d", compute.MaxReserved))
+	}
+	if f.long <= 0 {
+		return w, compute.Invalid("for", f.long.String(), "say how long it lasts, as in --for 2h")
+	}
+	var err error
+	if w.With, err = ParsePairs[compute.AxisName, compute.AxisValue]("with", f.with); err != nil {
+		return w, err
+	}
+	w.From, err = beginning(f.from, now)
+	return w, err
+}
+
+// beginning reads a time, or a duration from now; empty: the zero time.
+func beginning(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d).UTC().Truncate(time.Second), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, compute.Invalid("from", text, "give a time, as in 2026-12-01T08:00:00Z, or a duration from now, as in 2h")
+	}
+	return at, nil
+}
+
+func runReserve(cmd *cobra.Command, s *settings, f reserveFlags, name string) error {
+	c, out, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	w, err := f.wish(name, time.Now())
+	if err != nil {
+		return err
+	}
+	v, err := c.Reserve(cmd.Context(), w)
+	if err == nil && f.wait {
+		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
+		if f.timeout > 0 {
+			ctx, cancel = context.WithTimeout(ctx, f.timeout)
+		}
+		defer cancel()
+		v, err = waitHeld(ctx, c, v)
+	}
+	if err != nil {
+		return err
+	}
+	return reservationSheet().List(cmd.OutOrStdout(), out, []client.Reservation{v})
+}
+
+// lookEvery is how often a reservation that is waited for is looked at.
+const lookEvery = 500 * time.Millisecond
+
+// waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before.
+func waitHeld(ctx context.Context, c *client.Client, v client.Reservation) (client.Reservation, error) {
+	for v.State != "held" {
+		if v.State == "ended" {
+			why, code := "it has ended", compute.ReservationEnded
+			if v.Reason != nil {
+				why, code = v.Reason.Message, compute.ReasonCode(v.Reason.Code)
+			}
+			return v, &compute.Error{
+				Op: "reserve", Kind: kindOfReason(code), Field: "reservation", Value: string(v.Name), Message: why,
+			}
+		}
+		if !service.Sleep(ctx, lookEvery) {
+			return v, &compute.Error{
+				Op: "reserve", Kind: compute.KindTimeout, Field: "reservation", Value: string(v.Name),
+				Message: fmt.Sprintf("hosts hold room for %d of %d", v.Held, v.Count),
+				Remedy:  "berth reservation show " + string(v.Name) + " says what it waits for; it goes on waiting",
+			}
+		}
+		next, err := c.Reservation(ctx, v.Name)
+		if err != nil {
+			return v, err
+		}
+		v = next
+	}
+	return v, nil
+}
+
+func newReservation(s *settings) *cobra.Command {
+	cmd := Group("reservation", "Room that hosts hold for boots to come")
+	cmd.AddCommand(
+		newListing(s, "List a project's reservations that have not ended", reservationSheet,
+			func(ctx context.Context, c *client.Client) ([]client.Reservation, error) { return c.Reservations(ctx) }),
+		newShowing(s, "show NAME", "Show a reservation, and who has its room", reservationSheet, reservationDetails,
+			func(ctx context.Context, c *client.Client, name string) (client.Reservation, error) {
+				return c.Reservation(ctx, compute.ReservationName(name))
+			}),
+		newReservationDelete(s),
+	)
+	return cmd
+}
+
+func newReservationDelete(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "End a reservation",
+		Long: "End a reservation: its room is free again, but for what was booted into it, which goes on. What waits for its room " +
+			"ends in error.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			v, err := c.DeleteReservation(cmd.Context(), compute.ReservationName(args[0]))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reservation %s ends; %d that were booted into it go on\n", v.Name, v.Taken)
+			return err
+		},
+	}
+}
+
+func reservationSheet() Sheet[client.Reservation] {
+	number := func(n func(client.Reservation) int) func(client.Reservation) string {
+		return func(v client.Reservation) string { return fmt.Sprint(n(v)) }
+	}
+	return Sheet[client.Reservation]{
+		Name: func(v client.Reservation) string { return string(v.Name) },
+		none: "No reservations.",
+		Columns: []Column[client.Reservation]{
+			{Title: "RESERVATION", Cell: func(v client.Reservation) string { return string(v.Name) }},
+			{Title: "QUEUE", Cell: func(v client.Reservation) string { return string(v.Queue) }},
+			{Title: "STATE", Cell: func(v client.Reservation) string { return v.State }},
+			{Title: "COUNT", Right: true, Cell: number(func(v client.Reservation) int { return v.Count })},
+			{Title: "HELD", Right: true, Cell: number(func(v client.Reservation) int { return v.Held })},
+			{Title: "TAKEN", Right: true, Cell: number(func(v client.Reservation) int { return v.Taken })},
+			{Title: "FROM", Cell: func(v client.Reservation) string { return shownTime(v.From) }},
+			{Title: "UNTIL", Cell: func(v client.Reservation) string { return shownTime(v.Until) }},
+		},
+	}
+}
+
+func shownTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func reservationDetails(v client.Reservation) []detail {
+	var each []string
+	for _, p := range v.Placeholders {
+		line := fmt.Sprintf("%s: %s", p.ID, p.State)
+		if p.Host != "" {
+			line += " on " + string(p.Host)
+		}
+		if p.Taker != "" {
+			line += ", taken by " + string(p.Taker)
+		}
+		if p.Waiting != nil {
+			line += ": " + p.Waiting.Message
+		}
+		each = append(each, line)
+	}
+	why := ""
+	if v.Reason != nil {
+		why = ": " + v.Reason.Message
+	}
+	return []detail{
+		{"Reservation", string(v.Name)}, {"Project", string(v.Project)}, {"State", v.State + why}, {"Queue", string(v.Queue)},
+		{"Each", v.Resources.String()}, {"Machines", fmt.Sprintf("%d of %d held, %d taken", v.Held, v.Count, v.Taken)},
+		{"From", shownTime(v.From)}, {"Until", shownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
+	}
+}
+
+func reservationNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	all, err := c.Reservations(ctx)
+	var out []string
+	for _, v := range all {
+		out = append(out, string(v.Name))
+	}
+	return out, err
+}

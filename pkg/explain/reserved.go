@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// early is a placeholder of which the time has not come.
+func (f Facts) early() Told {
+	i := f.Instance
+	p := i.Boot.Placeholder()
+	return Told{
+		Summary: fmt.Sprintf("hosts begin to hold room for it in %s, shortly before reservation %s begins", span(i.PublishAt.Sub(f.Now)), p.Of),
+		Next:    []Event{{At: i.PublishAt, What: "it is put into its queue"}, {At: p.From, What: "the reservation begins"}},
+	}
+}
+
+// taking is an instance that waits for the room of a placeholder.
+func (f Facts) taking() Told {
+	p := f.Placeholder
+	of := p.Boot.Placeholder()
+	out := Told{
+		Summary: "it waits for its room in " + compute.WaitsIn(p, f.Now),
+		Asker: []string{
+			fmt.Sprintf("see what hosts hold: berth reservation show %s, berth explain %s", of.Of, p.ID),
+			"boot another one without the reservation, and delete this one",
+		},
+	}
+	if of.From.After(f.Now) {
+		out.Next = append(out.Next, Event{At: of.From, What: "the reservation begins"})
+	}
+	return Told{
+		Summary: out.Summary, Asker: out.Asker,
+		Next: append(out.Next, Event{What: "the host of its placeholder makes it, as soon as there is one"},
+			Event{At: of.Until, What: "the reservation ends, and with it what waits for its room"}),
+	}
+}
+
+// holding is a placeholder that a host holds.
+func (f Facts) holding(p compute.Placeholder) Told {
+	who := "nobody has taken it"
+	if p.Taker != "" {
+		who = fmt.Sprintf("instance %s has it", p.Taker)
+	}
+	return Told{
+		Summary: fmt.Sprintf("host %s holds room for reservation %s; %s", f.host(f.Instance.Host), p.Of, who),
+		Next:    []Event{{At: p.Until, What: "the reservation ends, and its room is free again unless it is taken"}},
+		Asker:   []string{fmt.Sprintf("boot into it: berth boot --reservation %s --name NAME", p.Of)},
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// takenAway says whether a record says that the machine of the one before it was taken for other work.
+func takenAway(old, i compute.Instance) bool {
+	return old.Notice() != nil && i.Reason != nil && i.Reason.Code == compute.Preempted
+}
+
+// checkPreempted: only what is preemptible is ever taken away, for work that is not low, by the host that has it; its guest is
+// asked to stop first, and it goes when that has stopped, or after its grace; what is to be requeued waits or runs again, and
+// what is to be deleted is. (That nothing runs twice is I2, that nothing is lost I1.)
+func checkPreempted(r *Recording) (wrong []Violation) {
+	for _, v := range r.versions() {
+		w, i, old, x := v.Written, v.Instance, v.old, v.asked
+		say := func(format string, args ...any) {
+			wrong = append(wrong, broken("preempt", i.ID, w.Seen, "%s "+format, append([]any{i.Boot.Name}, args...)...)...)
+		}
+		p := x.Boot.Preemptible()
+		n, was := i.Notice(), old.Notice()
+		switch {
+		case n != nil && was == nil:
+			_, class := compute.SplitTier(n.Queue)
+			asked := i.Command != nil && i.Command.Op == compute.OpStop && !i.Command.Hard
+			switch {
+			case p.Then == compute.KeepsItsPlace:
+				say("has notice, and is not preemptible")
+			case class == compute.PriorityLow || n.Class != class:
+				say("has notice for work of priority %s in %s", n.Class, n.Queue)
+			case n.Host != i.Host || old.State != compute.StateActive:
+				say("has notice by %s, and was %s on %s", n.Host, old.State, old.Host)
+			case n.Until.Sub(n.At) != p.Grace:
+				say("has notice of %s, and was to have %s", n.Until.Sub(n.At), p.Grace)
+			case !asked && old.Power != compute.PowerStopped:
+				say("has notice, and its guest is not asked to stop")
+			}
+		case was != nil && (i.State == compute.StateDeleting && takenAway(old, i) || n != nil && n.Going && !was.Going):
+			if i.ChangedAt.Before(was.Until) && old.Power != compute.PowerStopped {
+				say("goes at %s, %s before its guest has to have stopped, and it has not", r.At(i.ChangedAt),
+					was.Until.Sub(i.ChangedAt))
+			}
+		case takenAway(old, i) && i.State == compute.StateQueued && p.Then != compute.ThenRequeue:
+			say("waits again, and was to be deleted")
+		case takenAway(old, i) && i.State == compute.StateDeleting && p.Then != compute.ThenDelete:
+			say("is deleted, and was to wait again")
+		case was == nil && i.Reason != nil && i.Reason.Code == compute.Preempted &&
+			(old.Reason == nil || old.Reason.Code != compute.Preempted):
+			say("was taken away without notice")
+		}
+	}
+	return append(wrong, r.checkStopped()...)
+}
+
+// checkStopped: of a machine that has notice nothing is destroyed before its time, unless its guest has stopped, it is to be
+// deleted, or its host was declared dead.
+func (r *Recording) checkStopped() (wrong []Violation) {
+	for at, v := range r.versions() {
+		n := v.Instance.Notice()
+		if n == nil || v.old.Notice() != nil || n.Until.Equal(n.At) {
+			continue
+		}
+		over := r.over(at)
+		for _, e := range r.Machines {
+			if e.Instance == v.Instance.ID && e.Host == n.Host && e.Kind == fake.Destroyed && e.Attempt == v.Instance.Attempt &&
+				e.At.After(v.Seen) && e.At.Before(over) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
+				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is destroyed, and its guest has until %s",
+					v.Instance.Boot.Name, r.At(n.Until))...)
+			}
+		}
+	}
+	return wrong
+}

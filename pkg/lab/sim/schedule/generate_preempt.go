@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// preempted has machines of low priority be preemptible, where there are some, but for those of sets. Half of those worlds are
+// crowded: hosts save room soon, and most of what is booted first is low, so that what comes later takes its place.
+func (g *generator) preempted() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 48))
+	if !g.s.Ranked() || !g.chance(0.8) {
+		return
+	}
+	crowded := g.chance(0.5)
+	g.s.World.Saves = g.s.World.Saves || crowded
+	of := map[string]compute.Preemptible{} // what is asked for again is asked for as it was
+	for i := range g.s.Load {
+		l := &g.s.Load[i]
+		if l.Op != LoadBoot || l.Boot.Set().ID != "" ||
+			l.Boot.Priority() != compute.PriorityLow && !(crowded && l.At < g.length/2) {
+			continue
+		}
+		p, asked := of[l.Name]
+		if !asked {
+			if g.chance(0.8) {
+				p = compute.Preemptible{
+					Then:  pick(g, compute.ThenDelete, compute.ThenRequeue, compute.ThenRequeue),
+					Grace: pick(g, 0, 2*time.Second, 5*time.Second),
+				}
+			}
+			of[l.Name] = p
+		}
+		if p != (compute.Preemptible{}) {
+			b := *l.Boot
+			b.Preempt(p)
+			l.Boot = &b
+		}
+	}
+	g.sameAgain(of)
+}
+
+// sameAgain has what is asked for again, later than half of the time, be asked for as it was.
+func (g *generator) sameAgain(of map[string]compute.Preemptible) {
+	for i := range g.s.Load {
+		l := &g.s.Load[i]
+		if l.Op != LoadBoot {
+			continue
+		}
+		if p := of[l.Name]; p != (compute.Preemptible{}) {
+			b := *l.Boot
+			b.Preempt(p)
+			l.Boot = &b
+		}
+	}
+}
+
+// Preempts says whether anything is booted that may be taken away.
+func (s Schedule) Preempts() bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool {
+		return l.Boot != nil && l.Boot.Preemptible() != compute.Preemptible{}
+	})
+}

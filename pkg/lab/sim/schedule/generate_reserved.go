@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Reserving is the project that has reservations, and nothing else: what its boots are given is not their queue's room.
+const Reserving compute.Project = "green"
+
+// reserved has some worlds hold room for boots to come, beside all else. It has numbers of its own, as rare has. In worlds of
+// several versions, or where what is asked for is not what comes of it, there are none.
+func (g *generator) reserved() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 48))
+	w := g.s.World
+	odd := slices.ContainsFunc(g.s.Load, func(l Load) bool {
+		return l.Op == LoadResize || l.Op == LoadDropFlavor || l.Op == LoadDropAxis
+	})
+	if odd || w.Later || w.TurnBytes > 0 || w.Keys || !g.chance(0.15) {
+		return
+	}
+	for n := range 1 + g.IntN(2) {
+		g.reservation(fmt.Sprintf("room-%d", n+1))
+	}
+}
+
+func (g *generator) reservation(name string) {
+	l := Load{
+		At: g.between(0, g.length/2), Op: LoadReserve, Name: name, Project: Reserving, Count: 1 + g.IntN(3),
+		From: pick(g, 0, 0, g.between(5, 30)), For: pick(g, g.between(60, 90), 3*3600),
+		Boot: &compute.Boot{Flavor: pick(g, g.s.World.Flavors...).Name},
+	}
+	g.add(l)
+	for i := range 1 + g.IntN(l.Count+1) {
+		b := compute.Boot{Flavor: l.Boot.Flavor, Attempts: compute.Attempt(1 + g.IntN(4))}
+		b.Reserving(compute.ReservationName(name))
+		take := Load{
+			At: l.At + g.between(0.5, 20), Op: LoadTake, Name: fmt.Sprintf("%s-into-%d", name, i+1), Project: Reserving, Own: "id",
+			Boot: &b,
+		}
+		g.add(take)
+		if g.chance(0.5) {
+			g.add(Load{
+				At: take.At + g.between(0, 20), Op: LoadDelete, Name: take.Name, Project: Reserving, When: pick(g, "", "queued", "active"),
+			})
+		}
+	}
+	if g.chance(0.3) {
+		g.add(Load{
+			At: l.At + g.between(1, 30), Op: LoadDelete, Name: l.PartName(g.IntN(l.Count)), Project: Reserving,
+			When: pick(g, "", "active"),
+		})
+	}
+}
+
+// Reserves says whether there is a reservation.
+func (s Schedule) Reserves() bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadReserve })
+}
