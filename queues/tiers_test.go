@@ -103,3 +103,23 @@ func TestRingsByRank(t *testing.T) {
 		t.Errorf("low work of an hour ago is behind %s", r.Look.Queue)
 	}
 }
+
+// What has waited for its tier is rung for at once when that is listed, though rounds before then were all in vain.
+func TestATierThatIsListedLateIsRungFor(t *testing.T) {
+	v := newView(Options{}.withDefaults())
+	v.unreadable = func(wire.Record, error) {}
+	now := time.Unix(100_000, 0)
+	v.add("a", need{queue: highTier, waiting: true, due: now})
+	v.ringer.Came(highTier, ring.Work{Key: "a", Due: now}, now)
+	for v.ringer.Next().Sub(now) < 10*time.Second { // rounds in vain are ever longer apart
+		now = now.Add(250 * time.Millisecond)
+		v.ringer.Rings(now)
+	}
+	v.queue(wire.EncodeQueue(compute.Queue{
+		Name: highTier, Flavor: "q", Priority: compute.PriorityHigh, Resources: compute.Resources{compute.VCPU: 1},
+		TopicID: "AAAAAAAAAAAAAAAAAAAAAQ", Group: "g",
+	}), now)
+	if next := v.ringer.Next(); next.Sub(now) > time.Second {
+		t.Errorf("the next round is due in %s", next.Sub(now))
+	}
+}

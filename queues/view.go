@@ -174,6 +174,9 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 		v.unreadable(rec, err)
 		return
 	}
+	if v.listed[q.Name].TopicID != q.TopicID {
+		v.ringer.Again(q.Name, now) // conductors publish what has waited for it, and no host could look there before
+	}
 	v.listed[q.Name] = q
 	if q.State != compute.QueueClosed {
 		delete(v.closed, q.Name)
