@@ -19,9 +19,34 @@ type onHost struct {
 	uses   compute.Resources
 }
 
-func (h *onHost) take(i compute.Instance) {
+// take counts an instance. Of a placeholder and what has its room there one has resources.
+func (h *onHost) take(i compute.Instance, taken bool) {
 	h.count++
-	h.uses = h.uses.Plus(i.Resources)
+	if !taken {
+		h.uses = h.uses.Plus(i.Resources)
+	}
+}
+
+// heldRoom is the room that a host holds for a placeholder: another attempt at it is in other room.
+type heldRoom struct {
+	project compute.Project
+	in      compute.InPlaceholder
+	host    compute.HostID
+}
+
+// noteTakers finds the room of placeholders that machines have.
+func (c *comparison) noteTakers() {
+	for _, r := range c.Records {
+		i := r.Instance
+		if in := i.Boot.In(); r.Err == nil && in.ID != "" && i.State.OnHost() {
+			c.taken[heldRoom{i.Project, in, i.Host}] = true
+		}
+	}
+}
+
+// isTaken says whether an instance is a placeholder of which the room is a machine's.
+func (c *comparison) isTaken(i compute.Instance) bool {
+	return i.IsPlaceholder() && c.taken[heldRoom{i.Project, compute.InPlaceholder{ID: i.ID, Attempt: i.Attempt}, i.Host}]
 }
 
 // silent says whether nobody can speak for a host.
