@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -77,13 +78,14 @@ func (s *Server) showReservation(ctx context.Context, in *reservationInput) (*re
 	return &reservationOutput{Body: v}, err
 }
 
-// findReservation shows one; on a miss it reads first what other nodes have accepted.
+// findReservation shows one. On a miss, or if it has ended, it reads first what other nodes have accepted: the name may
+// be that of a new one.
 func (s *Server) findReservation(ctx context.Context, key compute.ReservationKey) (rest.ReservationView, error) {
 	if err := key.Name.Check(); err != nil {
 		return rest.ReservationView{}, err
 	}
 	v, ok := s.presenter(ctx).reservation(key, true)
-	if !ok {
+	if !ok || v.State == reservationEnded {
 		if err := s.catchUp(ctx); err != nil {
 			return v, err
 		}
@@ -132,7 +134,7 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 		return nil, err
 	}
 	if was, ok := s.presenter(ctx).reservation(key, false); ok && was.State != reservationEnded {
-		return s.sameReservation(was, in.Body)
+		return sameReservation(was, in.Body, s.moment().log)
 	}
 	if err := s.checkBoot(v.Boot); err != nil {
 		return nil, err
@@ -151,15 +153,14 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
 }
 
-// sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake. Times
-// that are given in relation to now differ each time, so only the kind and the number count.
-func (s *Server) sameReservation(was rest.ReservationView, body rest.Reservation) (*reservationOutput, error) {
+// sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake.
+func sameReservation(was rest.ReservationView, body rest.Reservation, now time.Time) (*reservationOutput, error) {
 	priority := body.Priority
 	if priority == compute.PriorityNormal.String() {
 		priority = ""
 	}
 	same := was.Flavor == body.Flavor && maps.Equal(was.With, body.With) && was.Count == max(1, body.Count) &&
-		was.Priority == priority && (body.From.IsZero() || body.From.Equal(was.From))
+		was.Priority == priority && sameSpan(was, body, now)
 	if same {
 		return &reservationOutput{Body: was}, nil
 	}
@@ -167,6 +168,21 @@ func (s *Server) sameReservation(was rest.ReservationView, body rest.Reservation
 		"give another name, or end that one: berth reservation delete "+string(body.Name))
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "reservation"}
 	return nil, e
+}
+
+// movedBy is by how much a reservation that begins at once is shorter than was asked for, at most: the conductor has it
+// begin when the request was accepted, by its clock, and end when it was to end.
+const movedBy = 15 * time.Second
+
+// sameSpan says whether a reservation is from and until when it is asked for. A time that has passed and none are the same
+// as what has begun.
+func sameSpan(was rest.ReservationView, body rest.Reservation, now time.Time) bool {
+	begun, long := !was.From.After(now), time.Duration(body.For)
+	if body.From.IsZero() {
+		less := long - was.Until.Sub(was.From)
+		return begun && less >= 0 && less <= movedBy
+	}
+	return was.Until.Equal(body.From.Add(long)) && (was.From.Equal(body.From) || begun && body.From.Before(was.From))
 }
 
 func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {

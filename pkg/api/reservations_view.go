@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
+	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -45,13 +47,16 @@ func (s *presenter) reservation(key compute.ReservationKey, each bool) (out rest
 		case k.instance == nil:
 			accepted++
 		case !k.instance.HoldsRoom():
-		case k.instance.State == compute.StateActive:
+		case s.state(k) == compute.StateActive:
 			out.Held++
 		default:
 			waiting++
 		}
 		if p.Taker != "" {
 			out.Taken++
+			if t := s.takerOf(k.instance); t != nil && (t.State.OnHost() || !t.ActiveAt.IsZero()) {
+				out.Started++
+			}
 		}
 		if each {
 			out.Placeholders = append(out.Placeholders, p)
@@ -79,6 +84,51 @@ func (s *presenter) placeholderOf(i *compute.Instance) *compute.Instance {
 	}
 	k, _ := s.views.instances.get(instanceKey{i.Project, in.ID})
 	return k.instance
+}
+
+// takerOf is the instance that has a placeholder; nil: nothing has it, or nothing is known of that.
+func (s *presenter) takerOf(i *compute.Instance) *compute.Instance {
+	t := i.Boot.Placeholder().Taker
+	if t == "" {
+		return nil
+	}
+	k, _ := s.views.instances.get(instanceKey{i.Project, t})
+	return k.instance
+}
+
+// kept is the instance because of which a placeholder is held nowhere: it has that, and is on a host.
+func (s *presenter) kept(i *compute.Instance) *compute.Instance {
+	if t := s.takerOf(i); t != nil && t.State.OnHost() {
+		return t
+	}
+	return nil
+}
+
+// olderAgents are the hosts whose agents know no reservations. While there is one, no host holds room for any.
+func (s *presenter) olderAgents() []compute.HostID {
+	if !s.askedOlder {
+		s.older, s.askedOlder = s.views.hosts.thatDoNotRead(wire.SchemaReserved), true
+	}
+	return s.older
+}
+
+// waitingToHold is why a placeholder waits, beside room; nil: for that alone.
+func (s *presenter) waitingToHold(i *compute.Instance) *compute.Reason {
+	if !i.IsPlaceholder() {
+		return nil
+	}
+	detail := ""
+	if i.PublishAt.After(s.now.log) && len(i.Failures) == 0 {
+		detail = explain.WaitsForItsTime(i)
+	} else if t := s.kept(i); t != nil {
+		detail = explain.WaitsForTaker(t)
+	} else if n := len(s.olderAgents()); n > 0 {
+		detail = explain.WaitsForAgents(n)
+	}
+	if detail == "" {
+		return nil
+	}
+	return &compute.Reason{Code: compute.ReservationWaits, Detail: detail}
 }
 
 // addPlaceholder and removePlaceholder keep which placeholders are of which reservation.
@@ -143,7 +193,7 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	}
 	var all []entry
 	for k := range t.byReservation[key.Name] {
-		if sameTimes(k, last) {
+		if sameReservationOf(k, last) {
 			all = append(all, *k)
 		}
 	}
@@ -151,8 +201,11 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	return all
 }
 
-// sameTimes says whether two placeholders of one name are of one reservation.
-func sameTimes(a, b *entry) bool {
-	x, y := a.boot().Placeholder(), b.boot().Placeholder()
-	return x.From.Equal(y.From) && x.Until.Equal(y.Until) && x.Size == y.Size
+// sameReservationOf says whether a placeholder is of the reservation of another one of that name, which is of the newest.
+// Where a conductor has not decided yet, it may still move the beginning.
+func sameReservationOf(k, newest *entry) bool {
+	x, y := k.boot().Placeholder(), newest.boot().Placeholder()
+	decided := k.instance != nil && newest.instance != nil
+	return x.Until.Equal(y.Until) && x.Size == y.Size && (x.From.Equal(y.From) || !decided) &&
+		(k.instance == nil || k.instance.EndedAt.IsZero() || !k.instance.EndedAt.Before(newest.requestedAt()))
 }
