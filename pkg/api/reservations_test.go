@@ -249,9 +249,9 @@ func TestWhyPlaceholdersWait(t *testing.T) {
 func TestExplainTaker(t *testing.T) {
 	n := newNode(t)
 	n.hears(offering("h1", 0))
-	job := taker(id2, compute.StateQueued)
-	job.Boot.OnNoCapacity = compute.FailAtOnce
-	n.has(placeholder(id1, compute.StateActive, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour), id2), job)
+	waits := taker(id2, compute.StateQueued)
+	waits.Boot.OnNoCapacity = compute.FailAtOnce
+	n.has(placeholder(id1, compute.StateActive, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour), id2), waits)
 	a := n.do("GET", path(id2)+"/explain", nil)
 	e := into[rest.Explanation](a, 200)
 	if e.Hosts != nil || e.Place != nil || strings.Contains(string(a.body), "if no host has taken it") {
