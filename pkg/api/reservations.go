@@ -36,7 +36,7 @@ func (s *Server) routeReservations(api huma.API) {
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
 		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
 	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
-		"Its room is free again, but for what was booted into it: that goes on. What waits for its room ends in error. Answered once "+
+		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never ran ends in error. Answered once "+
 			"the requests cannot be lost; repeating it is harmless.")
 	end.DefaultStatus = http.StatusAccepted
 	route(s, api, end, s.deleteReservation)

@@ -163,8 +163,8 @@ func newReservation(s *settings) *cobra.Command {
 func newReservationDelete(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "End a reservation",
-		Long: "End a reservation: its room is free again, but for what was booted into it, which goes on. What waits for its room " +
-			"ends in error.",
+		Long: `End a reservation: its room is free again, but for what was booted into it, which goes
+on. What waits for its room and never ran ends in error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, _, err := s.open()

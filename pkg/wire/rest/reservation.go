@@ -72,7 +72,7 @@ type ReservationView struct {
 	Count     int                     `json:"count" doc:"For how many machines it was made."`
 	Held      int                     `json:"held" doc:"For how many of them hosts hold room, taken or not. What a silent host has does not count."`
 	Taken     int                     `json:"taken" doc:"How many were booted into it and have not ended."`
-	Started   int                     `json:"started" doc:"How many of those are on a host, or were: they go on when it ends, what has not been on any ends with it."`
+	Started   int                     `json:"started" doc:"How many of those are on a host or have run: they go on when it ends. What waits and never ran ends with it."`
 	From      time.Time               `json:"from,omitzero" doc:"Before, nothing starts in it."`
 	Until     time.Time               `json:"until,omitzero" doc:"When it ends. What was booted into it goes on."`
 
