@@ -157,7 +157,15 @@ func TestTakenRoom(t *testing.T) {
 		"not in its room yet": {func(_, taker *compute.Instance) { taker.State, taker.Host = compute.StateQueued, "" }, 14, ""},
 		"of before":           {func(p, _ *compute.Instance) { p.Attempt = 2 }, 14, "VCPU 14 free"},
 		"in both rooms":       {func(p, _ *compute.Instance) { p.Attempt = 2 }, 12, ""},
-		"of another project":  {func(_, taker *compute.Instance) { taker.Project = "q" }, 14, "VCPU 14 free"},
+		"to be given up": {func(p, taker *compute.Instance) {
+			p.State = compute.StateDeleting
+			taker.Boot.Takes(compute.InPlaceholder{})
+		}, 14, ""},
+		"to be given up, its taker is elsewhere": {func(p, taker *compute.Instance) {
+			p.State, taker.State, taker.Host = compute.StateDeleting, compute.StateDeleted, ""
+			taker.Boot.Takes(compute.InPlaceholder{})
+		}, 16, "VCPU 16 free"},
+		"of another project": {func(_, taker *compute.Instance) { taker.Project = "q" }, 14, "VCPU 14 free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := sound()
