@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestTakenIsWrittenDown: the record tells a machine that was queued again for other work from one that was deleted or lost
+// TestTakenIsRecorded: the record tells a machine that was queued again for other work from one that was deleted or lost
 // while it had notice.
-func TestTakenIsWrittenDown(t *testing.T) {
+func TestTakenIsRecorded(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends  string
 		taken bool
