@@ -100,7 +100,10 @@ func (s *step) requeuePreempted(e *entry) {
 		s.end(e, why)
 		return
 	}
+	taken := *e.inst.Notice()
+	taken.Taken = true
 	s.change(e, func(inst *compute.Instance) {
+		inst.GiveNotice(&taken)
 		requeue(inst, time.Time{})
 		inst.Reason, inst.Failures = why, nil
 		inst.Deadline = s.at().Add(inst.Boot.Deadline)

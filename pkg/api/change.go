@@ -75,6 +75,9 @@ func changed(k entry, c compute.Change) (entry, error) {
 			"only what is there has a name and labels",
 		)
 	}
+	if k.boot().Placeholder().Of != "" {
+		return k, errNoMachine(k.key().id, k.boot())
+	}
 	boot, err := c.Apply(*k.boot())
 	if err != nil {
 		return k, err

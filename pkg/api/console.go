@@ -107,6 +107,8 @@ func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, er
 		state = k.instance.State
 	}
 	switch {
+	case k.boot().Placeholder().Of != "":
+		return "", errNoMachine(at.id, k.boot())
 	case state.OnHost():
 		return k.instance.Host, nil
 	case state.Ended():

@@ -75,11 +75,16 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 	named := hostsIn(plain)
 	f.Text = func(text string) string { return s.text(text, named...) }
 	f.Silent = i.Host != "" && s.isSilent(i.Host)
+	if f.Placeholder = s.placeholderOf(i); f.Placeholder != nil && i.State == compute.StateQueued {
+		return s.hideHosts(plain) // what other hosts are to it counts for nothing
+	}
 	if i.State == compute.StateQueued {
 		var oldest time.Duration
 		f.Hosts, oldest = s.standings(i)
 		f.Group = s.group(i)
-		f.Placeholder = s.placeholderOf(i)
+		if i.IsPlaceholder() {
+			f.Taker, f.Older = s.kept(i), s.olderAgents()
+		}
 		hosts := s.fromAnswer(f.Hosts, oldest)
 		if !s.seesAmounts(i.Boot) {
 			hosts.Room, hosts.Empty, hosts.Short = min(hosts.Room, 1), min(hosts.Empty, 1), []rest.Shortage{}

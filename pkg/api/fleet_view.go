@@ -4,6 +4,7 @@ package api
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -278,6 +279,19 @@ func (v *hosts) known(now moment) (all []explain.Host, oldest time.Duration) {
 		all = append(all, h)
 	}
 	return all, oldest
+}
+
+// thatDoNotRead are the hosts whose agents do not read a schema, by name; silent ones too.
+func (v *hosts) thatDoNotRead(s compute.Schema) (out []compute.HostID) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for h, last := range v.byName {
+		if last.beacon.Reads.OrFirst() < s {
+			out = append(out, h)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // page is a page of the hosts with such labels, by name.

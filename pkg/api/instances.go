@@ -152,7 +152,7 @@ type listInput struct {
 	Project      compute.Project    `query:"project" doc:"Left out: \"default\"."`
 	State        []string           `query:"state,explode" enum:"accepted,queued,starting,active,deleting,deleted,error,unknown" doc:"Only these states; left out, all but deleted." nullable:"false"`
 	All          bool               `query:"all" doc:"Deleted ones too."`
-	Placeholders bool               `query:"placeholders" doc:"Placeholders of reservations, which have no machine, too. They are shown where ids or ref name them."`
+	Placeholders bool               `query:"placeholders" doc:"Placeholders of reservations, which have no machine, too. They are shown where id, or ref by an id or the beginning of one, names them."`
 	Name         string             `query:"name" doc:"Exactly this name."`
 	Host         compute.HostID     `query:"host" doc:"Only what this host has."`
 	Queue        compute.QueueName  `query:"queue"`
@@ -250,7 +250,7 @@ func (s *Server) candidates(project compute.Project, in *listInput, sh *presente
 		}
 		return out
 	case in.Ref != "":
-		return s.views.instances.resolve(project, in.Ref)
+		return s.views.instances.resolve(project, in.Ref, in.Placeholders)
 	}
 	q := instanceQuery{
 		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, states: in.states(),

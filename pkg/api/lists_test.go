@@ -265,7 +265,7 @@ func TestBeginningsMatchAScan(t *testing.T) {
 			})
 		}
 		var got []compute.InstanceID
-		for _, k := range v.resolve("default", ref) {
+		for _, k := range v.resolve("default", ref, false) {
 			got = append(got, k.key().id)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

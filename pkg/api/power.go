@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -94,6 +95,13 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	return &powerOutput{Location: location(at), Body: asked}, nil
 }
 
+// errNoMachine refuses to do to a placeholder what is for machines.
+func errNoMachine(id compute.InstanceID, b *compute.Boot) error {
+	of := b.Placeholder().Of
+	return compute.Conflict("instance", string(id), fmt.Sprintf("is a placeholder of reservation %s, and has no machine", of),
+		fmt.Sprintf("name the machine that has its room: berth reservation show %s", of))
+}
+
 // mayPower refuses what makes no sense as far as is known. The conductor has the
 // last word: what it refuses is in rejected.
 func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
@@ -104,6 +112,8 @@ func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
 	}
 	before, was := i.Commanded(c)
 	switch {
+	case i.IsPlaceholder():
+		return errNoMachine(i.ID, &i.Boot)
 	case was && before != op:
 		return compute.Conflict("command", string(c), "was given to "+before.String(),
 			"give each command an id of its own")

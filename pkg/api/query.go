@@ -141,8 +141,9 @@ func takeWhile(all iter.Seq[*entry], match func(*entry) bool) iter.Seq[*entry] {
 }
 
 // resolve finds what a person may mean: the best kind of match there is, and among
-// its matches the live ones if there are any.
-func (v *instances) resolve(p compute.Project, ref string) []entry {
+// its matches the live ones if there are any. Placeholders are not meant by their names, unless they are asked for: what
+// is booted into a reservation may well be called like them.
+func (v *instances) resolve(p compute.Project, ref string, placeholders bool) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	t := v.byProject[p]
@@ -152,18 +153,32 @@ func (v *instances) resolve(p compute.Project, ref string) []entry {
 	if k := v.lookup(instanceKey{p, compute.InstanceID(ref)}); k != nil {
 		return []entry{*k}
 	}
-	if found := preferLive(t.withName(ref, cursor{}).all); len(found) > 0 {
+	called := func(k *entry) bool { return placeholders || k.boot().Placeholder().Of == "" }
+	if found := preferLive(where(t.withName(ref, cursor{}).all, called)); len(found) > 0 {
 		return found
 	}
-	return preferLive(t.withPrefix(ref))
+	return preferLive(t.withPrefix(ref, called))
 }
 
-// withPrefix is those whose name begins so, and then those of which only the id does.
-func (t *projectIndex) withPrefix(ref string) iter.Seq[*entry] {
-	nameBegins := func(k *entry) bool { return strings.HasPrefix(k.boot().Name, ref) }
+// where is those for which something holds.
+func where(all iter.Seq[*entry], holds func(*entry) bool) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for k := range all {
+			if holds(k) && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// withPrefix is those that may be called by their names and whose name begins so, and then the others whose id does.
+func (t *projectIndex) withPrefix(ref string, called func(*entry) bool) iter.Seq[*entry] {
+	begins := func(k *entry) bool { return strings.HasPrefix(k.boot().Name, ref) }
+	nameBegins := func(k *entry) bool { return begins(k) && called(k) }
 	idBegins := func(k *entry) bool { return strings.HasPrefix(string(k.key().id), ref) }
 	return func(yield func(*entry) bool) {
-		for k := range takeWhile(t.byName.From(func(k *entry) bool { return k.boot().Name < ref }), nameBegins) {
+		named := takeWhile(t.byName.From(func(k *entry) bool { return k.boot().Name < ref }), begins)
+		for k := range where(named, called) {
 			if !yield(k) {
 				return
 			}

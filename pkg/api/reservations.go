@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -36,7 +36,7 @@ func (s *Server) routeReservations(api huma.API) {
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
 		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
 	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
-		"Its room is free again, but for what was booted into it: that goes on. What waits for its room ends in error. Answered once "+
+		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never ran ends in error. Answered once "+
 			"the requests cannot be lost; repeating it is harmless.")
 	end.DefaultStatus = http.StatusAccepted
 	route(s, api, end, s.deleteReservation)
@@ -78,13 +78,14 @@ func (s *Server) showReservation(ctx context.Context, in *reservationInput) (*re
 	return &reservationOutput{Body: v}, err
 }
 
-// findReservation shows one; on a miss it reads first what other nodes have accepted.
+// findReservation shows one. On a miss, or if it has ended, it reads first what other nodes have accepted: the name may
+// be that of a new one.
 func (s *Server) findReservation(ctx context.Context, key compute.ReservationKey) (rest.ReservationView, error) {
 	if err := key.Name.Check(); err != nil {
 		return rest.ReservationView{}, err
 	}
 	v, ok := s.presenter(ctx).reservation(key, true)
-	if !ok {
+	if !ok || v.State == reservationEnded {
 		if err := s.catchUp(ctx); err != nil {
 			return v, err
 		}
@@ -133,7 +134,7 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 		return nil, err
 	}
 	if was, ok := s.presenter(ctx).reservation(key, false); ok && was.State != reservationEnded {
-		return s.sameReservation(was, in.Body)
+		return sameReservation(was, in.Body, s.moment().log)
 	}
 	if err := s.checkBoot(v.Boot); err != nil {
 		return nil, err
@@ -152,15 +153,14 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
 }
 
-// sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake. Times
-// that are given in relation to now differ each time, so only the kind and the number count.
-func (s *Server) sameReservation(was rest.ReservationView, body rest.Reservation) (*reservationOutput, error) {
+// sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake.
+func sameReservation(was rest.ReservationView, body rest.Reservation, now time.Time) (*reservationOutput, error) {
 	priority := body.Priority
 	if priority == compute.PriorityNormal.String() {
 		priority = ""
 	}
 	same := was.Flavor == body.Flavor && maps.Equal(was.With, body.With) && was.Count == max(1, body.Count) &&
-		was.Priority == priority && (body.From.IsZero() || body.From.Equal(was.From))
+		was.Priority == priority && sameSpan(was, body, now)
 	if same {
 		return &reservationOutput{Body: was}, nil
 	}
@@ -168,6 +168,21 @@ func (s *Server) sameReservation(was rest.ReservationView, body rest.Reservation
 		"give another name, or end that one: berth reservation delete "+string(body.Name))
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "reservation"}
 	return nil, e
+}
+
+// movedBy is by how much a reservation that begins at once is shorter than was asked for, at most: the conductor has it
+// begin when the request was accepted, by its clock, and end when it was to end.
+const movedBy = 15 * time.Second
+
+// sameSpan says whether a reservation is from and until when it is asked for. A time that has passed and none are the same
+// as what has begun.
+func sameSpan(was rest.ReservationView, body rest.Reservation, now time.Time) bool {
+	begun, long := !was.From.After(now), time.Duration(body.For)
+	if body.From.IsZero() {
+		less := long - was.Until.Sub(was.From)
+		return begun && less >= 0 && less <= movedBy
+	}
+	return was.Until.Equal(body.From.Add(long)) && (was.From.Equal(body.From) || begun && body.From.Before(was.From))
 }
 
 func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {
@@ -213,152 +228,4 @@ func (s *Server) checkReservation(ctx context.Context, p compute.Project, b comp
 		return nil
 	}
 	return e
-}
-
-// The states of a reservation.
-const (
-	reservationAccepted = "accepted"
-	reservationWaiting  = "waiting"
-	reservationHeld     = "held"
-	reservationEnded    = "ended"
-)
-
-// reservation shows one, if there is any record of it.
-func (s *presenter) reservation(key compute.ReservationKey, each bool) (out rest.ReservationView, ok bool) {
-	list := s.views.instances.placeholders(key)
-	if len(list) == 0 {
-		return out, false
-	}
-	of, b := list[0].boot().Placeholder(), list[0].boot()
-	out = rest.ReservationView{
-		Project: key.Project, Name: key.Name, State: reservationEnded, Flavor: b.Flavor, With: b.With, Queue: list[0].queue(),
-		Count: int(of.Size), From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", *b).Priority,
-	}
-	waiting, accepted := 0, 0
-	for _, k := range list {
-		p := rest.PlaceholderView{ID: k.key().id, State: rest.State(s.state(k).String())}
-		if i := k.instance; i != nil {
-			out.Resources = i.Resources
-			shown := s.instance(k, fields{"waiting"})
-			p.Waiting, p.Host = shown.Waiting, shown.Host
-			if i.HoldsRoom() {
-				p.Taker = i.Boot.Placeholder().Taker
-			} else if out.Reason == nil {
-				out.Reason = shown.Reason
-			}
-		}
-		switch {
-		case k.instance == nil:
-			accepted++
-		case !k.instance.HoldsRoom():
-		case k.instance.State == compute.StateActive:
-			out.Held++
-		default:
-			waiting++
-		}
-		if p.Taker != "" {
-			out.Taken++
-		}
-		if each {
-			out.Placeholders = append(out.Placeholders, p)
-		}
-	}
-	switch {
-	case accepted > 0:
-		out.State = reservationAccepted
-	case waiting > 0:
-		out.State = reservationWaiting
-	case out.Held > 0:
-		out.State = reservationHeld
-	}
-	if out.State != reservationEnded {
-		out.Reason = nil
-	}
-	return out, true
-}
-
-// placeholderOf is the placeholder that an instance waits for; nil: it waits for none.
-func (s *presenter) placeholderOf(i *compute.Instance) *compute.Instance {
-	in := i.Boot.In()
-	if in.ID == "" {
-		return nil
-	}
-	k, _ := s.views.instances.get(instanceKey{i.Project, in.ID})
-	return k.instance
-}
-
-// addPlaceholder and removePlaceholder keep which placeholders are of which reservation.
-func (t *projectIndex) addPlaceholder(k *entry) {
-	n := k.boot().Placeholder().Of
-	if n == "" {
-		return
-	}
-	if t.byReservation == nil {
-		t.byReservation = map[compute.ReservationName]map[*entry]bool{}
-	}
-	if t.byReservation[n] == nil {
-		t.byReservation[n] = map[*entry]bool{}
-	}
-	t.byReservation[n][k] = true
-}
-
-func (t *projectIndex) removePlaceholder(k *entry) {
-	n := k.boot().Placeholder().Of
-	if n == "" {
-		return
-	}
-	if delete(t.byReservation[n], k); len(t.byReservation[n]) == 0 {
-		delete(t.byReservation, n)
-	}
-}
-
-// reservations are the names of those of a project that have not ended, sorted.
-func (v *instances) reservations(p compute.Project) (names []compute.ReservationName) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	t := v.byProject[p]
-	if t == nil {
-		return nil
-	}
-	for n, all := range t.byReservation {
-		for k := range all {
-			if k.instance == nil || k.instance.HoldsRoom() {
-				names = append(names, n)
-				break
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last.
-func (v *instances) placeholders(key compute.ReservationKey) []entry {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	t := v.byProject[key.Project]
-	if t == nil {
-		return nil
-	}
-	var last *entry
-	live := func(k *entry) bool { return k.instance == nil || k.instance.HoldsRoom() }
-	for k := range t.byReservation[key.Name] {
-		if last == nil || live(k) && !live(last) || live(k) == live(last) && last.requestedAt().Before(k.requestedAt()) {
-			last = k
-		}
-	}
-	var all []entry
-	for k := range t.byReservation[key.Name] {
-		if sameTimes(k, last) {
-			all = append(all, *k)
-		}
-	}
-	slices.SortFunc(all, entry.compare)
-	return all
-}
-
-// sameTimes says whether two placeholders of one name are of one reservation.
-func sameTimes(a, b *entry) bool {
-	x, y := a.boot().Placeholder(), b.boot().Placeholder()
-	return x.From.Equal(y.From) && x.Until.Equal(y.Until) && x.Size == y.Size
 }

@@ -29,6 +29,9 @@ type presenter struct {
 	counted map[string]explain.Counts        // likewise: of hosts, by what is wanted of them
 	known   []explain.Host                   // nil: nobody has asked
 	oldest  time.Duration                    // of what they said
+
+	older      []compute.HostID // whose agents know no reservations
+	askedOlder bool
 }
 
 // presenter shows to the caller what it may see.
@@ -68,6 +71,9 @@ func (s *presenter) instance(k entry, only fields) rest.Instance {
 func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if p := s.placeholderOf(i); p != nil {
 		return &compute.Reason{Code: compute.ReservationWaits, Detail: compute.WaitsIn(p, s.now.log)}
+	}
+	if r := s.waitingToHold(i); r != nil {
+		return r
 	}
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)

@@ -304,7 +304,7 @@ func happened(t client.Told) string {
 	case e.State != e.StateBefore:
 		add(moved(e))
 	}
-	if n := e.Notice; n != nil && n.Over.IsZero() && e.Command != nil {
+	if n := e.Notice; n != nil && n.Over.IsZero() {
 		add(fmt.Sprintf("notice: its place is taken for work of priority %s in queue %s; its guest may run until %s",
 			n.Priority, n.Queue, n.Until.Local().Format(time.TimeOnly)))
 	}

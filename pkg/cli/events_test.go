@@ -170,3 +170,16 @@ func TestEventsOnATerminal(t *testing.T) {
 		t.Errorf("no colour: %q", shown.Text())
 	}
 }
+
+// TestNoticeIsTold: a machine that is stopped already is asked for nothing, and is taken away all the same.
+func TestNoticeIsTold(t *testing.T) {
+	n := client.Notice{Priority: "high", Queue: "m1.large", Until: time.Now()}
+	e := client.Event{StateBefore: "active", State: "active", Power: "stopped", PowerBefore: "stopped", Notice: &n}
+	if got := happened(client.Told{Kind: "change", Event: e}); !strings.HasPrefix(got, "notice: its place is taken") {
+		t.Errorf("%q", got)
+	}
+	n.Over = time.Now()
+	if got := happened(client.Told{Kind: "change", Event: e}); strings.Contains(got, "notice") {
+		t.Errorf("once it is over: %q", got)
+	}
+}

@@ -163,8 +163,8 @@ func newReservation(s *settings) *cobra.Command {
 func newReservationDelete(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "End a reservation",
-		Long: "End a reservation: its room is free again, but for what was booted into it, which goes on. What waits for its room " +
-			"ends in error.",
+		Long: `End a reservation: its room is free again, but for what was booted into it, which goes
+on. What waits for its room and never ran ends in error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, _, err := s.open()
@@ -176,10 +176,19 @@ func newReservationDelete(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "reservation %s ends; %d that were booted into it go on\n", v.Name, v.Taken)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), endsSaid(v))
 			return err
 		},
 	}
+}
+
+// endsSaid is what becomes of what was booted into a reservation that ends.
+func endsSaid(v client.Reservation) string {
+	said := fmt.Sprintf("reservation %s ends; %d that were booted into it go on", v.Name, v.Started)
+	if waits := v.Taken - v.Started; waits > 0 {
+		said += fmt.Sprintf(", %d that wait for its room end with it", waits)
+	}
+	return said
 }
 
 func reservationSheet() Sheet[client.Reservation] {
@@ -230,7 +239,7 @@ func reservationDetails(v client.Reservation) []detail {
 	}
 	return []detail{
 		{"Reservation", string(v.Name)}, {"Project", string(v.Project)}, {"State", v.State + why}, {"Queue", string(v.Queue)},
-		{"Each", v.Resources.String()}, {"Machines", fmt.Sprintf("%d of %d held, %d taken", v.Held, v.Count, v.Taken)},
+		{"Each", v.Resources.String()}, {"Machines", fmt.Sprintf("%d of %d held, %d taken, %d started", v.Held, v.Count, v.Taken, v.Started)},
 		{"From", shownTime(v.From)}, {"Until", shownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
 	}
 }

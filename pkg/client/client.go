@@ -78,6 +78,7 @@ type (
 	EventsGap       = rest.EventsGap
 	PowerCommand    = rest.PowerCommand
 	PowerAnswer     = rest.PowerAnswer
+	Notice          = rest.Notice
 )
 
 // Config says where the API is and for which project to ask.

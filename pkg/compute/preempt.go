@@ -109,6 +109,7 @@ type Notice struct {
 	Class Priority  // of that work; not low
 	Going bool      // ThenRequeue: the time is over, or the guest has stopped, and its host is told to destroy it
 	Over  time.Time // when it was over, for this reason or another; zero: it is not
+	Taken bool      // once it is over: it was queued again because of it
 }
 
 // Reason is why the instance does not run there any more.

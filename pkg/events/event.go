@@ -132,12 +132,17 @@ func (e *Event) note(before, after *compute.Instance) {
 	if after.Answer != nil && !same(was.Answer, after.Answer) {
 		e.Answer = after.Answer
 	}
-	if n := after.LastNotice(); n != nil && !same(was.LastNotice(), n) {
+	if n := after.LastNotice(); n != nil && newNotice(was.LastNotice(), n) {
 		e.Notice, e.Then = n, after.Boot.Preemptible().Then
 	}
 	if e.Reason != nil || e.Answer != nil && e.Answer.Failed != "" {
 		e.nameHosts(after)
 	}
+}
+
+// newNotice says whether a notice was given, or is over, and was not before.
+func newNotice(was, n *compute.Notice) bool {
+	return was == nil || !was.At.Equal(n.At) || !was.Over.Equal(n.Over)
 }
 
 // nameHosts notes the hosts that an instance names: a text of it may be about any of them.

@@ -166,3 +166,28 @@ func TestPositionsAsText(t *testing.T) {
 		}
 	}
 }
+
+// TestNoticesAreTold: once when it is given, and once when it is over.
+func TestNoticesAreTold(t *testing.T) {
+	at := time.Unix(1, 0)
+	given := compute.Notice{At: at, Until: at.Add(time.Minute)}
+	going, over := given, given
+	going.Going, over.Over = true, at.Add(time.Second)
+	record := func(n *compute.Notice) *compute.Instance {
+		i := &compute.Instance{ID: "a", Project: "p", State: compute.StateActive}
+		i.GiveNotice(n)
+		return i
+	}
+	for name, c := range map[string]struct {
+		was, is *compute.Notice
+		told    bool
+	}{
+		"given": {nil, &given, true}, "as before": {&given, &given, false}, "acted upon": {&given, &going, false},
+		"over": {&going, &over, true}, "known to be over": {&over, &over, false},
+	} {
+		e := Between("p", "a", record(c.was), record(c.is), Place{}).Event
+		if told := e.Notice != nil; told != c.told {
+			t.Errorf("%s: told %v", name, told)
+		}
+	}
+}

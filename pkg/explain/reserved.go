@@ -4,6 +4,7 @@ package explain
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -18,12 +19,72 @@ func (f Facts) early() Told {
 	}
 }
 
+// WaitsForItsTime is that the reservation of a placeholder does not begin soon.
+func WaitsForItsTime(i *compute.Instance) string {
+	return fmt.Sprintf("hosts begin to hold room for it at %s, shortly before reservation %s begins",
+		i.PublishAt.UTC().Format(time.RFC3339), i.Boot.Placeholder().Of)
+}
+
+// WaitsForTaker is that a placeholder is held nowhere, since what has it is on a host.
+func WaitsForTaker(t *compute.Instance) string {
+	return fmt.Sprintf("instance %s has it, and is on a host: room is held for it again once that has ended", t.ID)
+}
+
+// WaitsForAgents is that hosts have agents of an older version.
+func WaitsForAgents(n int) string {
+	have := "hosts have agents"
+	if n == 1 {
+		have = "host has an agent"
+	}
+	return fmt.Sprintf("%d %s of an older version, and no host holds room for reservations before all know of them", n, have)
+}
+
+// kept is a placeholder that is held nowhere, since what has it is on a host.
+func (f Facts) kept() Told {
+	p := f.Instance.Boot.Placeholder()
+	return Told{
+		Summary: WaitsForTaker(f.Taker),
+		Next:    []Event{{At: p.Until, What: "the reservation ends, and what has it goes on"}},
+	}
+}
+
+// older is a placeholder that no host is offered, since some would not know what it is.
+func (f Facts) older() Told {
+	out := Told{
+		Summary: WaitsForAgents(len(f.Older)),
+		Next:    []Event{{What: "it is put into its queue once the agents of all hosts know of reservations"}},
+	}
+	for _, h := range f.Older[:min(len(f.Older), 3)] {
+		out.Operators = append(out.Operators, fmt.Sprintf(
+			"upgrade the agent of host %s; if that host is gone for good: berth host forget %s --fenced", h, h))
+	}
+	return out
+}
+
+// notTaken is how what is queued ends without a host, in words.
+func (f Facts) notTaken() string {
+	if f.Placeholder != nil {
+		return "the host of its placeholder has not taken it by then"
+	}
+	return "no host has taken it"
+}
+
+// endsWithout is when what takes no host in time ends (on_no_capacity: fail). For what is to be in a reservation that
+// counts from its beginning on.
+func (f Facts) endsWithout() time.Time {
+	since := f.Instance.UnclaimedSince()
+	if p := f.Placeholder; p != nil && p.Boot.Placeholder().From.After(since) {
+		since = p.Boot.Placeholder().From
+	}
+	return since.Add(compute.NoCapacityAfter)
+}
+
 // taking is an instance that waits for the room of a placeholder.
 func (f Facts) taking() Told {
 	p := f.Placeholder
 	of := p.Boot.Placeholder()
 	out := Told{
-		Summary: "it waits for its room in " + compute.WaitsIn(p, f.Now),
+		Summary: "it waits for its room: " + compute.WaitsIn(p, f.Now),
 		Asker: []string{
 			fmt.Sprintf("see what hosts hold: berth reservation show %s, berth explain %s", of.Of, p.ID),
 			"boot another one without the reservation, and delete this one",

@@ -27,6 +27,8 @@ type Facts struct {
 	Whole       compute.Resources // where its set is offered whole: what a host must have free at once to look at it
 	Unmade      bool              // its queue is the tier of a class, and is not listed yet
 	Placeholder *compute.Instance // whose room it waits for; nil: it waits for none
+	Taker       *compute.Instance // of a placeholder: what has it and is on a host, so that no host holds it; nil: nothing
+	Older       []compute.HostID  // of a placeholder: whose agents know no reservations
 	Higher      uint64            // how many of higher classes wait for the same
 
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
@@ -118,6 +120,10 @@ func (f Facts) queued() Told {
 		out = f.pinned()
 	case f.Placeholder != nil:
 		out = f.taking()
+	case f.Taker != nil:
+		out = f.kept()
+	case len(f.Older) > 0:
+		out = f.older()
 	default:
 		out = f.waiting()
 	}
@@ -134,11 +140,11 @@ func (f Facts) queued() Told {
 	}
 	if i.Boot.OnNoCapacity == compute.FailAtOnce {
 		out.Next = append(out.Next, Event{
-			At: i.UnclaimedSince().Add(compute.NoCapacityAfter), What: "it ends in error if no host has taken it (on_no_capacity: fail)",
+			At: f.endsWithout(), What: "it ends in error if " + f.notTaken() + " (on_no_capacity: fail)",
 		})
 	}
 	if !i.Deadline.IsZero() {
-		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if no host has taken it (deadline)"})
+		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if " + f.notTaken() + " (deadline)"})
 	}
 	return out
 }

@@ -19,9 +19,53 @@ type onHost struct {
 	uses   compute.Resources
 }
 
-func (h *onHost) take(i compute.Instance) {
+// take counts an instance. Of a placeholder and what has its room there one has resources.
+func (h *onHost) take(i compute.Instance, taken bool) {
 	h.count++
-	h.uses = h.uses.Plus(i.Resources)
+	if !taken {
+		h.uses = h.uses.Plus(i.Resources)
+	}
+}
+
+// heldRoom is the room that a host holds for a placeholder: another attempt at it is in other room.
+type heldRoom struct {
+	project compute.Project
+	in      compute.InPlaceholder
+	host    compute.HostID
+}
+
+// noteTakers finds the room of placeholders that machines have. What has that of one that its host is to give up does
+// not say so any more, but the placeholder does.
+func (c *comparison) noteTakers() {
+	type taker struct {
+		project compute.Project
+		id      compute.InstanceID
+	}
+	left := map[taker]compute.Instance{}
+	for _, r := range c.Records {
+		i := r.Instance
+		if in := i.Boot.In(); in.ID != "" && i.State.OnHost() {
+			c.taken[heldRoom{i.Project, in, i.Host}] = true
+		}
+		if p := i.Boot.Placeholder(); p.Taker != "" && i.State == compute.StateDeleting {
+			left[taker{i.Project, p.Taker}] = i
+		}
+	}
+	for _, r := range c.Records {
+		p, ok := left[taker{r.Instance.Project, r.Instance.ID}]
+		if ok && r.Instance.State.OnHost() && r.Instance.Host == p.Host {
+			c.taken[roomOf(p)] = true
+		}
+	}
+}
+
+func roomOf(p compute.Instance) heldRoom {
+	return heldRoom{p.Project, compute.InPlaceholder{ID: p.ID, Attempt: p.Attempt}, p.Host}
+}
+
+// isTaken says whether an instance is a placeholder of which the room is a machine's.
+func (c *comparison) isTaken(i compute.Instance) bool {
+	return i.IsPlaceholder() && c.taken[roomOf(i)]
 }
 
 // silent says whether nobody can speak for a host.

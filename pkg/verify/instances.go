@@ -44,7 +44,7 @@ func (c *comparison) record(r Record) bool {
 		c.used[i.Project] = c.used[i.Project].Plus(i.Resources).Plus(compute.Resources{compute.Instances: 1})
 	}
 	if i.State.OnHost() && i.Host != "" {
-		c.host(i.Host).take(i)
+		c.host(i.Host).take(i, c.isTaken(i))
 	}
 	c.whole(i)
 	c.late(i)

@@ -67,7 +67,7 @@ type Tally struct {
 func Compare(f Facts) (Tally, []Difference) {
 	c := comparison{
 		Facts: f, hosts: map[compute.HostID]*onHost{}, used: map[compute.Project]compute.Resources{},
-		queues: map[compute.QueueName]bool{},
+		queues: map[compute.QueueName]bool{}, taken: map[heldRoom]bool{},
 	}
 	for _, q := range f.Queues {
 		c.queues[q.Name] = true
@@ -75,6 +75,7 @@ func Compare(f Facts) (Tally, []Difference) {
 	for _, b := range f.Beacons {
 		c.host(b.Host).beacon = &b
 	}
+	c.noteTakers()
 	tally := Tally{States: map[string]int{}, Sealed: map[compute.KeyID]int{}}
 	for _, r := range f.Records {
 		if c.record(r) {
@@ -104,6 +105,7 @@ type comparison struct {
 	hosts  map[compute.HostID]*onHost
 	used   map[compute.Project]compute.Resources
 	queues map[compute.QueueName]bool
+	taken  map[heldRoom]bool // the room of placeholders that machines have
 	found  []Difference
 }
 

@@ -146,6 +146,53 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// Of a placeholder and the machine that has its room, one has resources there; both are counted.
+func TestTakenRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p, taker *compute.Instance)
+		free   int64
+		want   string
+	}{
+		"taken":               {func(*compute.Instance, *compute.Instance) {}, 14, ""},
+		"not in its room yet": {func(_, taker *compute.Instance) { taker.State, taker.Host = compute.StateQueued, "" }, 14, ""},
+		"of before":           {func(p, _ *compute.Instance) { p.Attempt = 2 }, 14, "VCPU 14 free"},
+		"in both rooms":       {func(p, _ *compute.Instance) { p.Attempt = 2 }, 12, ""},
+		"to be given up": {func(p, taker *compute.Instance) {
+			p.State = compute.StateDeleting
+			taker.Boot.Takes(compute.InPlaceholder{})
+		}, 14, ""},
+		"to be given up, its taker is elsewhere": {func(p, taker *compute.Instance) {
+			p.State, taker.State, taker.Host = compute.StateDeleting, compute.StateDeleted, ""
+			taker.Boot.Takes(compute.InPlaceholder{})
+		}, 16, "VCPU 16 free"},
+		"of another project": {func(_, taker *compute.Instance) { taker.Project = "q" }, 14, "VCPU 14 free"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := sound()
+			p, taker := instance("pa", compute.StateActive, "h9"), instance("ta", compute.StateActive, "h9")
+			p.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1, Taker: taker.ID})
+			taker.Boot.Takes(compute.InPlaceholder{ID: p.ID, Attempt: 1})
+			c.change(&p, &taker)
+			machines := uint32(1)
+			if taker.Host != "" {
+				machines++
+			}
+			f.Records = append(f.Records, record(p), record(taker))
+			f.Beacons = append(f.Beacons, beacon("h9", machines, 0, c.free))
+			_, found := verify.Compare(f)
+			var says string
+			for _, d := range found {
+				if d.Host == "h9" {
+					says += d.Says
+				}
+			}
+			if says != c.want {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
 // Keys of user data are counted while an instance may need them, and one that no host has is said.
 func TestKeysOfUserData(t *testing.T) {
 	ours, lost := sealed.New("", hostkey.NewMaster([32]byte{1})), sealed.New("", hostkey.NewMaster([32]byte{2}))

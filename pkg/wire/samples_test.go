@@ -335,7 +335,7 @@ func preemptSamples() []sample {
 	noticed, made := inst, sampleInstanceRecord()
 	noticed.GiveNotice(&compute.Notice{
 		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
-		Over: at(32),
+		Over: at(32), Taken: true,
 	})
 	made.SetMadeRoom(2)
 	build.Preemptible = true

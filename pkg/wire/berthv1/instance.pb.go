@@ -617,7 +617,9 @@ type Notice struct {
 	// going says that its host is told to destroy it, and that it waits in its queue afterwards.
 	Going bool `protobuf:"varint,6,opt,name=going,proto3" json:"going,omitempty"`
 	// over is when it was over: the machine was gone, or was deleted or lost meanwhile. Absent: it is not.
-	Over          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=over,proto3" json:"over,omitempty"`
+	Over *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=over,proto3" json:"over,omitempty"`
+	// taken says, once it is over, that it waited in its queue again because of it, and not that it was deleted or lost.
+	Taken         bool `protobuf:"varint,8,opt,name=taken,proto3" json:"taken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +701,13 @@ func (x *Notice) GetOver() *timestamppb.Timestamp {
 		return x.Over
 	}
 	return nil
+}
+
+func (x *Notice) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
 }
 
 // Placeholder is one of a reservation.
@@ -1063,7 +1072,7 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x02in\x18& \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x86\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\x02\n" +
 	"\x06Notice\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
@@ -1071,7 +1080,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12.\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12\x14\n" +
 	"\x05going\x18\x06 \x01(\bR\x05going\x12.\n" +
-	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\"\xbb\x01\n" +
+	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\x12\x14\n" +
+	"\x05taken\x18\b \x01(\bR\x05taken\"\xbb\x01\n" +
 	"\vPlaceholder\x12 \n" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12.\n" +

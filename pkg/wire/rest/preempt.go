@@ -18,6 +18,7 @@ type Notice struct {
 	Priority string            `json:"priority" enum:"normal,high" doc:"The class of that work."`
 	Then     string            `json:"then" enum:"delete,requeue" doc:"What becomes of it."`
 	Over     time.Time         `json:"over,omitzero" doc:"When the machine was gone, or was deleted or lost meanwhile; absent: it is not."`
+	Taken    bool              `json:"taken,omitempty" doc:"Once it is over: it waited in its queue again because of it."`
 }
 
 // Compute is the same in the words of package compute, with the grace that is meant where none is given.
@@ -48,7 +49,7 @@ func FromNotice(n *compute.Notice, then compute.Afterwards) *Notice {
 	}
 	return &Notice{
 		At: utc(n.At), Until: utc(n.Until), Host: n.Host, Queue: n.Queue, Priority: n.Class.String(),
-		Then: then.String(), Over: utc(n.Over),
+		Then: then.String(), Over: utc(n.Over), Taken: n.Taken,
 	}
 }
 

@@ -62,7 +62,7 @@ func FromReserve(v compute.Reserve, count int) Reservation {
 type ReservationView struct {
 	Project   compute.Project         `json:"project"`
 	Name      compute.ReservationName `json:"name"`
-	State     string                  `json:"state" enum:"accepted,waiting,held,ended" doc:"accepted: not decided yet. waiting: some of it has no room, as of one that has not begun. held: hosts hold room for all of it. ended: its time is over, it was deleted, or it was refused."`
+	State     string                  `json:"state" enum:"accepted,waiting,held,ended" doc:"accepted: not decided yet. waiting: some of it has no room, as of one that has not begun, or its host is silent. held: hosts hold room for all of it. ended: its time is over, it was deleted, or it was refused."`
 	Reason    *Reason                 `json:"reason,omitempty" doc:"Why it was refused, or has ended."`
 	Flavor    compute.FlavorName      `json:"flavor"`
 	With      compute.Choices         `json:"with,omitempty"`
@@ -70,8 +70,9 @@ type ReservationView struct {
 	Priority  string                  `json:"priority,omitempty" enum:"low,high" doc:"Its class; absent: normal."`
 	Resources compute.Resources       `json:"resources,omitempty" doc:"What each machine of it has."`
 	Count     int                     `json:"count" doc:"For how many machines it was made."`
-	Held      int                     `json:"held" doc:"For how many of them hosts hold room, taken or not."`
+	Held      int                     `json:"held" doc:"For how many of them hosts hold room, taken or not. What a silent host has does not count."`
 	Taken     int                     `json:"taken" doc:"How many were booted into it and have not ended."`
+	Started   int                     `json:"started" doc:"How many of those are on a host or have run: they go on when it ends. What waits and never ran ends with it."`
 	From      time.Time               `json:"from,omitzero" doc:"Before, nothing starts in it."`
 	Until     time.Time               `json:"until,omitzero" doc:"When it ends. What was booted into it goes on."`
 
@@ -81,7 +82,7 @@ type ReservationView struct {
 // PlaceholderView is one of a reservation: an instance without a machine.
 type PlaceholderView struct {
 	ID      compute.InstanceID `json:"id" doc:"Its instance."`
-	State   State              `json:"state" doc:"active: a host holds its room."`
+	State   State              `json:"state" doc:"active: a host holds its room. unknown: the host that held it is silent."`
 	Waiting *Reason            `json:"waiting,omitempty" doc:"Why no host holds it, as far as is known."`
 	Host    compute.HostID     `json:"host,omitempty" doc:"Who holds it; an opaque id for callers without a role of the cell."`
 	Taker   compute.InstanceID `json:"taken_by,omitempty" doc:"The instance that has it."`

@@ -73,7 +73,7 @@ func LifeOf(i Instance) []StoryStep {
 	add(i.StartingAt, granted)
 	if n := i.Notice; n != nil {
 		add(n.At, StoryStep{What: StepNoticed, Host: n.Host, Message: n.says()})
-		if n.Then == compute.ThenRequeue.String() {
+		if n.Taken {
 			add(n.Over, StoryStep{What: StepTaken, Host: n.Host})
 		}
 	}
