@@ -122,7 +122,7 @@ func (s *step) loseNoticed(e *entry, id compute.HostID) bool {
 	case inst.Boot.Preemptible().Then == compute.ThenDelete:
 		s.destroy(e, inst.Notice().Reason(inst.Attempt))
 		s.deleted(e, e.inst.Reason)
-	case pinned(inst) || !s.buildable(inst):
+	case !s.buildable(inst):
 		return false
 	default:
 		s.evacuate(e, id)
