@@ -90,6 +90,7 @@ func TestAskedForByALostJournal(t *testing.T) {
 		pass(20 * time.Second)
 		for n := 1; n <= 8; n++ {
 			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
+			pass(time.Second) // the youngest go; later all are as old, for all that the host knows
 		}
 		pass(time.Minute)
 		c.makeRoom("large")
