@@ -188,6 +188,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		}
 		t.inbox.noteLife(r.Host, logged(rec, t.now), t.cfg.AliveFor)
 		t.trace(r.Instance, r.Trace, input{at: rec.Time})
+		r.At = logged(rec, t.now) // clocks of hosts may be wrong
 		return t.step(rec.Partition, admit.Reported{Report: r})
 	}
 	return malformed(errors.New("a conductor reads requests and reports"))

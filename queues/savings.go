@@ -20,7 +20,7 @@ type savings struct {
 }
 
 // Waiting are the queues with published work that no host has.
-func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Build)) {
+func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Build, int)) {
 	v := s.view
 	v.ringer.EachWaiting(func(q compute.QueueName) {
 		l := v.loads[q]
@@ -28,8 +28,9 @@ func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Buil
 			return
 		}
 		var first []save.Build
+		taken := s.Taken(q)
 		for w := range l.waiting.From(nil) {
-			if len(first) == save.MostBuilds || w.due.After(now) {
+			if len(first) == save.MostBuilds+taken || w.due.After(now) {
 				break
 			}
 			if v.groups.told(v.groups.members[w.key].group) {
@@ -38,7 +39,7 @@ func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Buil
 			first = append(first, save.Build{Key: w.key, Class: v.listed[q].Priority, Not: v.keptFrom(w.key)})
 		}
 		if len(first) > 0 {
-			each(q, first)
+			each(q, first, taken)
 		}
 	})
 }

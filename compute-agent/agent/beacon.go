@@ -99,7 +99,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Weigher: l.o.Weigher, Labels: l.o.Labels, Rings: true, Twins: true,
 		Warnings: slices.Concat(l.o.Driver.Capabilities().Warnings, l.lacking.list(now)), Opens: l.o.Keys.IDs(),
-		Saves: true, Saving: l.fetches.Saving(now), Preempts: true, Preemptible: l.tasks.preemptible(),
+		Saves: true, Saving: l.saving(now), Preempts: true, Preemptible: l.tasks.preemptible(), Taking: l.tasks.taking(),
 		Reads: l.o.Reads, Asks: l.twins.asks, Beside: l.twins.beside, Mistrusts: l.starts.mistrusted(now),
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
@@ -133,5 +133,6 @@ func same(a, b compute.Beacon) bool {
 		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) &&
 		slices.Equal(a.Inventory.Traits, b.Inventory.Traits) && slices.Equal(a.Warnings, b.Warnings) &&
 		slices.Equal(a.Mistrusts, b.Mistrusts) && a.Saving.For() == b.Saving.For() &&
+		(a.Saving == nil || a.Saving.Preempt == b.Saving.Preempt) &&
 		a.Preemptible.Equal(b.Preemptible)
 }

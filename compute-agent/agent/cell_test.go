@@ -83,6 +83,7 @@ type inst struct {
 	command *compute.PowerCommand
 	pinned  bool
 	confirm bool
+	noticed bool
 }
 
 // node is one life of the agent: its connections end with it.

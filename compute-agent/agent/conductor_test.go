@@ -84,6 +84,8 @@ func (c *cell) matched(x *inst, r compute.Report) {
 			x.state = compute.StateActive
 		}
 		x.power, x.confirm = r.Power, false
+	case compute.ReportPreempt:
+		x.noticed = true
 	case compute.ReportChanged:
 		x.power = r.Power
 		if x.command != nil && r.Version == x.command.Version {
@@ -128,6 +130,7 @@ func (c *cell) effects(x *inst) {
 		tell(compute.CommandDelete)
 	}
 	if x.confirm {
+		cmd.Preemptible, cmd.Noticed = x.build.Preemptible, x.noticed
 		if cmd.Queue = x.build.Queue; x.build.Group != nil {
 			cmd.Group = x.build.Group.Name
 		}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,15 +25,15 @@ type madeRoom struct {
 const tookLately = 30 * time.Second
 
 // makeRoom asks for the places of preemptible machines so that one machine of a queue has room: of as few as will do, beside
-// those that go already. It is asked again whenever the queue manager says again that the host should; what was asked for
-// once is then said again, and no other machine goes in its stead.
+// those that go already. It is asked again whenever the queue manager says again that the host should: of what was asked for
+// once, that without which there is no room is then said again, and no other machine goes in its stead.
 func (l *loop) makeRoom(q compute.QueueName, now time.Time) {
 	saving := l.fetches.Saving(now)
 	if saving.For() != q || len(saving.Needs) == 0 || !l.offers(now) || l.made.took == q && now.Sub(l.made.at) < tookLately {
 		return
 	}
 	kept, may, wanted := l.tasks.movable()
-	for _, id := range wanted {
+	for _, id := range again(l.view.host, kept, may, wanted, saving.Needs) {
 		l.step(id, task.Preempt{For: q})
 	}
 	for _, id := range l.view.host.Preempt(kept, may, saving.Needs) {
@@ -42,6 +43,37 @@ func (l *loop) makeRoom(q compute.QueueName, now time.Time) {
 		l.o.Metrics.preempted()
 		l.step(id, task.Preempt{For: q})
 	}
+}
+
+// again chooses of what was asked for already what has to go still, so that there is room.
+func again(h offer.Host, kept []offer.Held, may, wanted []offer.Movable, needs compute.Resources) []compute.InstanceID {
+	all := slices.Concat(kept, held(may))
+	if h.Room(all...).Fits(needs) {
+		return h.Preempt(all, wanted, needs)
+	}
+	out := make([]compute.InstanceID, len(wanted)) // others have to go, too
+	for i, w := range wanted {
+		out[i] = w.Instance
+	}
+	return out
+}
+
+func held(ms []offer.Movable) []offer.Held {
+	out := make([]offer.Held, len(ms))
+	for i, m := range ms {
+		out[i] = m.Held
+	}
+	return out
+}
+
+// saving is what the host says that it saves for: of machines that go only if it has the room, or will once they have gone.
+func (l *loop) saving(now time.Time) *compute.Saving {
+	s := l.fetches.Saving(now)
+	if s != nil && s.Preempt {
+		kept, may, _ := l.tasks.movable()
+		s.Preempt = l.view.host.Room(slices.Concat(kept, held(may))...).Fits(s.Needs)
+	}
+	return s
 }
 
 // tookFor says that work of a queue was taken, and how many machines went for it.
@@ -55,13 +87,13 @@ func (l *loop) tookFor(q compute.QueueName) (made uint32) {
 }
 
 // movable sorts what the host has: what stays, what may be taken away, and of what goes already that which runs still.
-func (ts tasks) movable() (kept []offer.Held, may []offer.Movable, wanted []compute.InstanceID) {
+func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
 	for id, t := range ts {
 		held := offer.Held{Resources: t.Resources, Place: t.Place}
 		switch {
 		case t.Stage == task.Ending:
 		case t.Stage == task.Running && t.Wanted:
-			wanted = append(wanted, id)
+			wanted = append(wanted, offer.Movable{Held: held, Instance: id, Since: t.Since})
 		case movable(t):
 			may = append(may, offer.Movable{Held: held, Instance: id, Since: t.Since})
 		default:
@@ -85,9 +117,25 @@ func (ts tasks) preemptible() compute.Resources {
 	return sum
 }
 
-// madeRoom notes how many machines went for one that was taken.
-func (ts tasks) madeRoom(id compute.InstanceID, n uint32) {
+// taking is how many builds of each queue are prepared here, or claimed without an answer: they are queued, and yet have a
+// host. Where they are of very many queues it is said of some.
+func (ts tasks) taking() map[compute.QueueName]uint32 {
+	var out map[compute.QueueName]uint32
+	for _, t := range ts {
+		if t.Lay == "" || t.Stage != task.Preparing && t.Stage != task.Claiming || out[t.Lay] == 0 && len(out) == compute.MaxTaking {
+			continue
+		}
+		if out == nil {
+			out = map[compute.QueueName]uint32{}
+		}
+		out[t.Lay]++
+	}
+	return out
+}
+
+// stands notes in which queue the record lay for which a task stands, and how many machines went for it.
+func (ts tasks) stands(id compute.InstanceID, lay compute.QueueName, made uint32) {
 	if t := ts[id]; t != nil {
-		t.MadeRoom = n
+		t.Lay, t.MadeRoom = lay, made
 	}
 }

@@ -38,7 +38,6 @@ func (c *cell) asked() (ids []compute.InstanceID, times int) {
 // A host that is told again to make room, and one that was started again meanwhile, asks for the same places and no others; once
 // it has taken the work it asks for none, and its claim says how many went.
 func TestAskedForOnce(t *testing.T) {
-	large := compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192}
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.start(dir, fake.Options{}, nil)
 		pass(20 * time.Second)
@@ -79,6 +78,107 @@ func TestAskedForOnce(t *testing.T) {
 		c.makeRoom("large") // said before the queue manager knew that the first was taken
 		if again, times := c.asked(); !slices.Equal(again, first) || times != 12 || c.state(9) != compute.StateActive {
 			t.Errorf("asked for were %v, %d times in all", again, times)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
+// A host that has lost its journal learns what may be taken away, and what goes already: no other machine goes in its stead.
+func TestAskedForByALostJournal(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ {
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
+			pass(time.Second) // the youngest go; later all are as old, for all that the host knows
+		}
+		pass(time.Minute)
+		c.makeRoom("large")
+		first, _ := c.asked()
+		stop(c, c.node)
+		c.start(c.t.TempDir(), fake.Options{}, nil)
+		pass(20 * time.Second)
+		c.mu.Lock()
+		for _, x := range c.insts {
+			x.confirm = true
+			c.effects(x)
+		}
+		c.mu.Unlock()
+		pass(20 * time.Second)
+		c.makeRoom("large")
+		if again, times := c.asked(); len(first) != 2 || !slices.Equal(again, first) || times != 4 {
+			t.Errorf("asked for were %v, and then %v, %d times", first, again, times)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4096}))
+}
+
+// What was asked for and did not go is not asked for again where there is room without it, and of several only those are
+// without which there is none.
+func TestAskedForAndThereIsRoom(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ {
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = n <= 4 })
+		}
+		pass(time.Minute)
+		c.makeRoom("large")
+		saving := c.beacon().Saving
+		if saving == nil || !saving.Preempt {
+			t.Errorf("it has asked for all that it needs, and says %+v", saving)
+		}
+		again := func(after ...int) int {
+			for _, n := range after {
+				c.delete(n)
+			}
+			pass(time.Minute)
+			_, before := c.asked()
+			c.makeRoom("large")
+			_, times := c.asked()
+			return times - before
+		}
+		if one, none := again(5, 6, 7), again(8); one != 1 || none != 0 {
+			t.Errorf("of 4 that it needs 3 are free, and it asks for %d; then all are, and it asks for %d", one, none)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
+// A host that cannot make the room says so: it keeps what is free from others, and that lies idle.
+func TestCannotMakeRoom(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ {
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = n <= 3 })
+		}
+		pass(time.Minute)
+		c.makeRoom("large")
+		pass(20 * time.Second)
+		if ids, _ := c.asked(); len(ids) > 0 || c.beacon().Saving.For() != "large" || c.beacon().Saving.Preempt {
+			t.Errorf("asked for are %v, and it says %+v", ids, c.beacon().Saving)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
+// The beacon says what is prepared here and not yet granted, until it is, and of a set that is offered whole that one record of
+// its queue is.
+func TestBeaconSaysWhatIsTaken(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{PrepareTime: 25 * time.Second}, nil)
+		pass(20 * time.Second)
+		c.boot(1, "small")
+		c.whole("large", 3, 4, 5)
+		pass(20 * time.Second)
+		want := map[compute.QueueName]uint32{"small": 1, "large": 1}
+		if got := c.beacon().Taking; !maps.Equal(got, want) {
+			t.Errorf("the beacon says that %v are taken, want %v", got, want)
+		}
+		pass(5 * time.Minute)
+		if got := c.beacon().Taking; len(got) > 0 || c.state(5) != compute.StateActive {
+			t.Errorf("the beacon says that %v are taken", got)
 		}
 		stop(c, c.node)
 	}, queue("small", small), queue("large", large))

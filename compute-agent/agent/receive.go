@@ -91,7 +91,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	if l.taken(b, ref, fits, time.Now()) {
 		made := l.tookFor(b.Queue)
 		l.beginTask(b, false, place)
-		l.tasks.madeRoom(b.Instance, made)
+		l.tasks.stands(b.Instance, b.Queue, made)
 		l.refs.add(ref, b.Instance)
 	}
 }

@@ -83,6 +83,9 @@ func recall(e journal.Entry) task.Task {
 		Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage), Version: e.Version, Reboots: e.Reboots,
 		Preemptible: e.Preemptible, Wanted: e.Wanted,
 	}
+	if !t.Pinned {
+		t.Lay = t.Queue
+	}
 	if t.Placeholder = e.Placeholder; e.In != nil {
 		t.In = *e.In
 	}

@@ -194,7 +194,8 @@ func (l *loop) word(c compute.Command) bool {
 		l.step(c.Instance, task.Denied{Attempt: c.Attempt, Claim: c.Claim})
 	case compute.CommandConfirm:
 		l.step(c.Instance, task.Confirm{
-			Attempt: c.Attempt, Claim: c.Claim, Queue: c.Queue, Group: c.Group, Preemptible: c.Preemptible, In: c.In,
+			Attempt: c.Attempt, Claim: c.Claim, Queue: c.Queue, Group: c.Group, In: c.In,
+			Preemptible: c.Preemptible, Noticed: c.Noticed,
 		})
 	case compute.CommandDelete:
 		l.step(c.Instance, task.Deleted{Attempt: c.Attempt, Claim: c.Claim})

@@ -36,7 +36,11 @@ func (l *loop) receiveWhole(b compute.Build, ref wire.WorkRef, reserved compute.
 	made := l.tookFor(b.Queue)
 	for i, part := range missing {
 		l.beginTask(part, false, places[i])
-		l.tasks.madeRoom(part.Instance, made)
+		if i > 0 {
+			l.tasks.stands(part.Instance, "", 0)
+		} else {
+			l.tasks.stands(part.Instance, b.Queue, made)
+		}
 		renew = append(renew, part.Instance)
 	}
 	l.keepLocked(ref, renew)

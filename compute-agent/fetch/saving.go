@@ -40,7 +40,7 @@ func (f *Fetcher) save(l compute.Look, now time.Time) {
 		if s.queue == "" {
 			s.queue, s.since = l.Queue, now
 		}
-		s.until, s.preempt = now.Add(l.Save), l.Preempt
+		s.until, s.preempt = now.Add(l.Save), s.preempt || l.Preempt
 	}
 }
 

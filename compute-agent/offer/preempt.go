@@ -17,8 +17,8 @@ type Movable struct {
 	Since    time.Time // when it came; zero: nobody knows, and it counts as old
 }
 
-// mostTried bounds how many ways to make room are looked at: with very many machines that are all different the choice may
-// have one more than the fewest, but never one that could stay.
+// mostTried bounds how many ways to make room are looked at. With very many machines that are all different more may go then
+// than would have had to, but none that could stay beside the others.
 const mostTried = 20_000
 
 // Preempt chooses which machines have to go so that one with these needs has room beside what is kept: the fewest, of

@@ -54,7 +54,7 @@ type (
 		Group   compute.GroupName
 		In      compute.InPlaceholder
 
-		Preemptible bool
+		Preemptible, Noticed bool
 	}
 	// Preempt says that the place of the machine is wanted for work of a queue.
 	Preempt struct{ For compute.QueueName }

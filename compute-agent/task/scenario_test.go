@@ -160,7 +160,7 @@ func event(t *testing.T, w words) Event {
 		return Confirm{
 			w.attempt(), w.claim(), compute.QueueName(w.args["queue"]), compute.GroupName(w.args["group"]),
 			compute.InPlaceholder{ID: compute.InstanceID(w.args["in"]), Attempt: compute.Attempt(len(w.args["in"]))},
-			w.is("preemptible"),
+			w.is("preemptible"), w.is("noticed"),
 		}
 	case "preempt":
 		return Preempt{compute.QueueName(w.args["queue"])}

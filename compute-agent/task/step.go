@@ -227,7 +227,8 @@ func (s *step) fenced() {
 // learn takes what a lost journal knew of a machine that was adopted.
 func (s *step) learn(c Confirm) {
 	if s.Queue == "" && c.Queue != "" {
-		s.Queue, s.Group, s.In, s.Preemptible, s.dirty = c.Queue, c.Group, c.In, c.Preemptible, true
+		s.Queue, s.Group, s.In, s.dirty = c.Queue, c.Group, c.In, true
+		s.Preemptible, s.Wanted = c.Preemptible, c.Preemptible && c.Noticed
 	}
 }
 

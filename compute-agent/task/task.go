@@ -52,6 +52,7 @@ type Task struct {
 	Told      bool                  // Ending: Kafka has what is to be said about it, or there is nothing
 	Tries     int                   // Ending: how often Destroy failed
 	RetryAt   time.Time             // Ending: when Destroy is tried again
+	Lay       compute.QueueName     // where its record lay; empty: nowhere, or the record is counted as that of another
 	MadeRoom  uint32                // so many machines were taken away for it here, which the claim says
 }
 
@@ -175,6 +176,9 @@ func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence comp
 	}
 	if b.Group != nil {
 		t.Group = b.Group.Name
+	}
+	if !pinned {
+		t.Lay = b.Queue
 	}
 	return t
 }

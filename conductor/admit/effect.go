@@ -78,7 +78,7 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 	}
 	if op == compute.CommandConfirm {
 		c.Queue, c.Group, c.In = inst.Queue, inst.Boot.Group(), inst.Boot.In()
-		c.Preemptible = inst.Boot.Preemptible() != (compute.Preemptible{})
+		c.Preemptible, c.Noticed = inst.Boot.Preemptible() != (compute.Preemptible{}), inst.Notice() != nil
 	}
 	return Tell{Host: inst.Host, Command: c}
 }

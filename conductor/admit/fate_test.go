@@ -15,7 +15,7 @@ func TestFateIsWhatHappens(t *testing.T) {
 	const claimed, started = "; claim 1 host=h1", "; claim 1 host=h1; started 1 host=h1"
 	for _, boot := range []string{
 		"boot 1", "boot 1 host=h1", "boot 1 preemptible=delete", "boot 1 preemptible=requeue",
-		"boot 1 preemptible=requeue host=h1",
+		"boot 1 preemptible=delete host=h1",
 	} {
 		for _, then := range []string{
 			"", claimed, started, started + "; delete 1", started + "; hello host=h1 journal=j1",

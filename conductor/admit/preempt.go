@@ -26,7 +26,7 @@ func (s *step) preempt(e *entry, r compute.Report) {
 	inst := e.inst
 	q, listed := s.view.Queues[r.Queue]
 	switch {
-	case inst.State != compute.StateActive || inst.Notice() != nil || !listed:
+	case inst.State != compute.StateActive || inst.Notice() != nil || !listed, s.askedLongAgo(r):
 		return
 	case inst.Boot.Preemptible().Then == compute.KeepsItsPlace:
 		s.reject(fmt.Sprintf("host %s wants the place of %s, which is not preemptible", r.Host, r.Instance))
@@ -49,13 +49,19 @@ func (s *step) preempt(e *entry, r compute.Report) {
 	s.takeWhenDue(e, s.at())
 }
 
+// oldAsk is how old a host's wish for a place may be: it says again what it still needs every quarter of a minute.
+const oldAsk = time.Minute
+
+// askedLongAgo says whether a report has lain for so long that its host may have no need of the place any more.
+func (s *step) askedLongAgo(r compute.Report) bool { return !r.At.IsZero() && s.now.Sub(r.At) > oldAsk }
+
 // noticeDue is when a machine that has a notice is taken away; zero: it has none, or is being taken away.
 func noticeDue(inst *compute.Instance) time.Time {
 	n := inst.Notice()
 	switch {
 	case n == nil || n.Going || inst.State != compute.StateActive:
 		return time.Time{}
-	case inst.Power == compute.PowerStopped && (inst.Command == nil || inst.Command.Op == compute.OpStop):
+	case inst.Power == compute.PowerStopped && inst.Command == nil: // its stop may have replaced a start that is under way
 		return n.At
 	}
 	return n.Until
@@ -119,7 +125,7 @@ func (s *step) loseNoticed(e *entry, id compute.HostID) bool {
 	case inst.Boot.Preemptible().Then == compute.ThenDelete:
 		s.destroy(e, inst.Notice().Reason(inst.Attempt))
 		s.deleted(e, e.inst.Reason)
-	case pinned(inst) || !s.buildable(inst):
+	case !s.buildable(inst):
 		return false
 	default:
 		s.evacuate(e, id)

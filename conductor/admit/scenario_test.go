@@ -133,7 +133,11 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change", "boot-set", "reserve":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
 	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello", "preempt":
-		return s.hear(Reported{Report: report(t, words[0], a)})
+		r := report(t, words[0], a)
+		if at := a.key["at"]; at != "" {
+			r.At = s.now.Add(span(t, at))
+		}
+		return s.hear(Reported{Report: r})
 	case "beacon":
 		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Voice: voice(a)})
 	case "twins": // of a host with this journal and another, or the same one; of no host
@@ -319,6 +323,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Preemptible {
 			text += " preemptible"
+		}
+		if c.Noticed {
+			text += ", noticed"
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)

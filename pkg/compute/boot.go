@@ -159,7 +159,7 @@ func (b Boot) Check() error {
 	if err := b.checkTaker(); err != nil {
 		return err
 	}
-	if err := b.Preemptible().check(b.Priority()); err != nil {
+	if err := b.checkPreemptible(); err != nil {
 		return err
 	}
 	sizes := b.sizes()

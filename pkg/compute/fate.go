@@ -39,7 +39,7 @@ func FateOf(i *Instance, op RequestOp, buildable bool) (Fate, ReasonCode) {
 		return FateDeleted, ""
 	case i.State == StateActive && i.Notice() != nil && i.Boot.Preemptible().Then == ThenDelete:
 		return FateDeleted, ""
-	case i.State == StateActive && i.Notice() != nil && !pinned && buildable:
+	case i.State == StateActive && i.Notice() != nil && buildable:
 		return FateRebuilt, ""
 	case i.State == StateActive && (forget && !i.IsPlaceholder() || pinned || !buildable):
 		return FateEnded, HostLost

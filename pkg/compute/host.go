@@ -49,6 +49,10 @@ type Beacon struct {
 	Preempts    bool      // the agent knows Look.Preempt
 	Preemptible Resources // what its machines have together that may be taken away, without those that go already
 
+	// Taking is how many builds of each queue it prepares, or has claimed without an answer yet: they are queued, and have a
+	// host. Queues after the first MaxTaking are left out.
+	Taking map[QueueName]uint32
+
 	Labels map[string]string // what its operators call it by: lists select by them, and nobody places by them
 }
 
@@ -61,7 +65,8 @@ type Saving struct {
 	Needs Resources     // of one machine of it
 	Age   time.Duration // for how long it has saved
 	Left  time.Duration // for how long it does still, at most
-	// Preempt says that it has preemptible machines taken away for it.
+	// Preempt says that it may have preemptible machines taken away for it, and that it has the room, or will once those
+	// have gone for whose places it has asked.
 	Preempt bool
 }
 
@@ -72,6 +77,9 @@ func (s *Saving) For() QueueName {
 	}
 	return s.Queue
 }
+
+// MaxTaking is of how many queues a beacon says how many builds the host takes.
+const MaxTaking = 32
 
 // MaxMistrusts is how many images a beacon names as mistrusted.
 const MaxMistrusts = 16

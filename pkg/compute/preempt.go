@@ -91,6 +91,24 @@ func (p Preemptible) check(class Priority) error {
 	return nil
 }
 
+// checkPreemptible refuses what may be taken away and then would not wait again, though it was to.
+func (b Boot) checkPreemptible() error {
+	p := b.Preemptible()
+	if err := p.check(b.Priority()); err != nil {
+		return err
+	}
+	switch {
+	case p.Then != ThenRequeue:
+	case b.Host != "":
+		return Invalid("preemptible.then", p.Then.String(),
+			`give "delete", or leave out host: the work for which it went has its room on that host, and there is no other for it`)
+	case b.OnNoCapacity == FailAtOnce:
+		return Invalid("preemptible.then", p.Then.String(),
+			`give "delete", or "wait" as on_no_capacity: where its place was taken there is no room, so that it would end in error`)
+	}
+	return nil
+}
+
 // CheckNoSet refuses a boot of a set that may be taken away: a set stands or falls as a whole.
 func (p Preemptible) CheckNoSet() error {
 	if p == (Preemptible{}) {

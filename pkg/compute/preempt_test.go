@@ -39,6 +39,18 @@ func TestWhatMayBeTakenAway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for beside, other := range map[string]Boot{
+		"host": {Flavor: "f", Host: "h1"}, "on_no_capacity": {Flavor: "f", OnNoCapacity: FailAtOnce},
+	} {
+		other.Preempt(Preemptible{Then: ThenDelete})
+		if err := other.Check(); err != nil {
+			t.Errorf("delete beside %s: %v", beside, err)
+		}
+		other.Preempt(may)
+		if err := other.Check(); err == nil || !strings.Contains(err.Error(), "preemptible.then") || !strings.Contains(err.Error(), beside) {
+			t.Errorf("requeue beside %s: %v", beside, err)
+		}
+	}
 	b := Boot{Flavor: "f"}
 	b.Preempt(may)
 	if err := b.Check(); err != nil || b.Priority() != PriorityLow {

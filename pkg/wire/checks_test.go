@@ -64,6 +64,12 @@ func TestNonsenseIsRefused(t *testing.T) {
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Mistrusts = []string{strings.Repeat("x", compute.MaxNameLength+1)} }))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Mistrusts = make([]string, compute.MaxMistrusts+1) }))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) {
+		b.Taking = map[compute.QueueName]uint32{}
+		for i := range compute.MaxTaking + 1 {
+			b.Taking[compute.QueueName(fmt.Sprint(i))] = 1
+		}
+	}))
+	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) {
 		b.Free = compute.Resources{compute.VCPU: math.MinInt64}
 	}))
 }

@@ -31,6 +31,7 @@ func EncodeCommand(c compute.Command) Record {
 		At:       stamp(c.At),
 
 		Preemptible: c.Preemptible,
+		Noticed:     c.Noticed,
 	}, c.Trace)
 	if c.Build != nil {
 		rec = rec.inLeastSchema(buildSays(c.Build))
@@ -65,6 +66,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Trace:    r.trace(),
 
 		Preemptible: m.GetPreemptible(),
+		Noticed:     m.GetNoticed(),
 	}
 	if m.GetBuild() != nil {
 		build := buildFrom(r, m.GetBuild())

@@ -43,6 +43,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Saving:        savingTo(b.Saving),
 		Preempts:      b.Preempts,
 		Preemptible:   amounts(b.Preemptible),
+		Taking:        takingTo(b.Taking),
 	}, "")
 }
 
@@ -86,6 +87,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Preempts:  m.GetPreempts(),
 
 		Preemptible: resources(m.GetPreemptible()),
+		Taking:      takingFrom(m.GetTaking()),
 	}
 	r.check(compute.CheckHostLabels(b.Labels))
 	for _, image := range b.Mistrusts {
@@ -101,8 +103,34 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 	r.amounts("free", b.Free, -compute.MaxAmount)
 	r.amounts("largest", b.Largest, 0)
 	r.amounts("preemptible", b.Preemptible, 0)
+	if n := len(b.Taking); n > compute.MaxTaking {
+		r.refuse(compute.Invalid("taking", fmt.Sprintf("%d queues", n), fmt.Sprintf("give at most %d", compute.MaxTaking)))
+	}
+	for q := range b.Taking {
+		r.atMost("taking", len(q), maxQueueName)
+	}
 	r.key(KeyHost(b.Host))
 	return b
+}
+
+func takingTo(in map[compute.QueueName]uint32) map[string]uint32 {
+	out := make(map[string]uint32, len(in))
+	for q, n := range in {
+		out[text(q)] = n
+	}
+	return out
+}
+
+// takingFrom is nil if empty.
+func takingFrom(in map[string]uint32) map[compute.QueueName]uint32 {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[compute.QueueName]uint32, len(in))
+	for q, n := range in {
+		out[compute.QueueName(q)] = n
+	}
+	return out
 }
 
 func savingTo(s *compute.Saving) *pb.Saving {

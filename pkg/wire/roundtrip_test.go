@@ -122,6 +122,11 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
 	roundTrip(t, rapid.Map(generate[compute.Beacon](), func(b compute.Beacon) compute.Beacon {
 		b.Mistrusts = b.Mistrusts[:min(len(b.Mistrusts), compute.MaxMistrusts)]
+		for q := range b.Taking {
+			if len(b.Taking) > compute.MaxTaking || len(q) > maxQueueName {
+				delete(b.Taking, q)
+			}
+		}
 		delete(b.Labels, "")
 		for name := range b.Labels {
 			if len(b.Labels) > compute.MaxHostLabels {

@@ -340,9 +340,10 @@ func preemptSamples() []sample {
 	made.SetMadeRoom(2)
 	build.Preemptible = true
 	confirm, look, beacon := sampleCommand(compute.CommandConfirm), sampleCommand(compute.CommandLook), sampleBeacon()
-	confirm.Queue, confirm.Preemptible = "m1.small.priority-low", true
+	confirm.Queue, confirm.Preemptible, confirm.Noticed = "m1.small.priority-low", true, true
 	look.Look = &compute.Look{Queue: "m1.large", Save: time.Minute, Preempt: true}
 	beacon.Preempts, beacon.Preemptible = true, compute.Resources{compute.VCPU: 2}
+	beacon.Taking = map[compute.QueueName]uint32{"m1.large": 3}
 	beacon.Saving = &compute.Saving{Queue: "m1.large", Needs: sampleResources(), Preempt: true}
 	wants, claim := sampleReport(compute.ReportPreempt), sampleReport(compute.ReportClaim)
 	wants.Queue, claim.MadeRoom = "m1.large", 2

@@ -84,6 +84,7 @@ type Advisor struct {
 	young  bool                         // there is work that has not lain for long
 	dirty  map[int]struct{}             // queues that the next tick looks at
 	savers map[compute.QueueName]uint32 // hosts that say that they save for it
+	taken  map[compute.QueueName]int    // builds of it that hosts take, as those say that are heard of
 }
 
 // told is what was last said of a queue.
@@ -98,7 +99,7 @@ type told struct {
 func New(r Rules) *Advisor {
 	return &Advisor{
 		rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{},
-		dirty: map[int]struct{}{}, savers: map[compute.QueueName]uint32{},
+		dirty: map[int]struct{}{}, savers: map[compute.QueueName]uint32{}, taken: map[compute.QueueName]int{},
 	}
 }
 
@@ -142,6 +143,7 @@ func (a *Advisor) Observe(b compute.Beacon, at time.Time) {
 		a.hosts[b.Host], a.order = h, append(a.order, h)
 	}
 	h.heard = at
+	a.noteTaken(h, b.Taking)
 	if known && !h.silent && h.sameAs(b) {
 		h.beacon.Saving = b.Saving // its times are counted from this beacon on
 		return
@@ -165,6 +167,7 @@ func (a *Advisor) Forget(id compute.HostID) {
 		a.dirty[q] = struct{}{}
 	}
 	a.noteSavers(h.beacon.Saving, -1)
+	a.noteTaken(h, nil)
 	delete(a.hosts, id)
 	last := len(a.order) - 1
 	a.order[h.index], a.order[last].index = a.order[last], h.index
@@ -308,6 +311,7 @@ func (a *Advisor) markSilent(now time.Time) {
 	for _, h := range a.hosts {
 		if !h.silent && now.Sub(h.heard) >= a.rules.Silent {
 			h.silent = true
+			a.noteTaken(h, nil)
 			a.compare(h)
 		}
 	}

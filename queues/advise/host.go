@@ -83,9 +83,10 @@ type host struct {
 	beacon compute.Beacon
 	heard  time.Time
 	silent bool
-	index  int     // in the order of all hosts
-	stream bool    // its command stream is there
-	rank   float64 // of two hosts the one with the lower rank is drawn
+	index  int                          // in the order of all hosts
+	stream bool                         // its command stream is there
+	taking map[compute.QueueName]uint32 // as last counted
+	rank   float64                      // of two hosts the one with the lower rank is drawn
 
 	empty, free []int64 // what one machine may have at most, of each class, numbered by names
 	left        []int64 // what all may have together

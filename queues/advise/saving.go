@@ -20,6 +20,25 @@ func (a *Advisor) noteSavers(s *compute.Saving, n int) {
 	a.MarkDirty(s.Queue)
 }
 
+// noteTaken counts the builds that a host takes now, and no more those that it took before.
+func (a *Advisor) noteTaken(h *host, now map[compute.QueueName]uint32) {
+	for q, n := range h.taking {
+		if a.taken[q] -= int(min(n, mostTaken)); a.taken[q] <= 0 {
+			delete(a.taken, q)
+		}
+	}
+	for q, n := range now {
+		a.taken[q] += int(min(n, mostTaken))
+	}
+	h.taking = now
+}
+
+// mostTaken bounds of how many builds one host is believed that it takes them.
+const mostTaken = 1024
+
+// Taken is how many builds of a queue hosts prepare, or have claimed without an answer, as they say.
+func (a *Advisor) Taken(q compute.QueueName) int { return a.taken[q] }
+
 // FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not.
 func (a *Advisor) FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool {
 	i, listed := a.at[q]
@@ -62,7 +81,6 @@ func (a *Advisor) EachSaver(each func(compute.HostID, compute.Saving, time.Time)
 	}
 }
 
-// Full calls each with every host that would fit a queue's work when emptier, can be told to save, and saves for none.
 // MakesRoom says whether a queue's work would fit a host if its preemptible machines were gone, as far as sums tell, and
 // whether the host can have them taken away.
 func (a *Advisor) MakesRoom(q compute.QueueName, id compute.HostID) bool {
@@ -84,6 +102,7 @@ func (a *Advisor) MakesRoom(q compute.QueueName, id compute.HostID) bool {
 	return true
 }
 
+// Full calls each with every host that would fit a queue's work when emptier, can be told to save, and saves for none;
 // missing is how much of what it needs is not free there, of the class of which most is, from 0 to 1. A host on which
 // machines that Berth did not start leave too little is none of them: it never has the room.
 func (a *Advisor) Full(q compute.QueueName, each func(h compute.HostID, missing float64)) {

@@ -108,3 +108,28 @@ func TestWhoMakesRoom(t *testing.T) {
 		}
 	}
 }
+
+// What hosts take is counted of those that are heard of, by their last beacons.
+func TestTaken(t *testing.T) {
+	takes := func(n uint32) func(*compute.Beacon) {
+		return func(b *compute.Beacon) { b.Taking = map[compute.QueueName]uint32{"q": n} }
+	}
+	a := New(DefaultRules())
+	a.SetQueues([]compute.Queue{q("q", 1)})
+	for i, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() { a.Observe(beacon(1, 7, takes(2)), at(0)); a.Observe(beacon(2, 7, takes(3)), at(0)) }, 5},
+		{func() { a.Observe(beacon(1, 7, takes(1)), at(50)) }, 4},
+		{func() { a.Next(at(61), depths{}.of) }, 1},
+		{func() { a.Observe(beacon(2, 7, takes(3)), at(62)) }, 4},
+		{func() { a.Observe(beacon(1, 7), at(62)) }, 3},
+		{func() { a.Forget("h2") }, 0},
+		{func() { a.Forget("h1") }, 0},
+	} {
+		if step.do(); a.Taken("q") != step.want {
+			t.Errorf("step %d: %d are taken, want %d", i, a.Taken("q"), step.want)
+		}
+	}
+}

@@ -53,8 +53,9 @@ func (b Build) May(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
 // World is what is known of queues and hosts at the moment.
 type World interface {
 	// Waiting calls each with every queue in which work lies at a moment that no host has, and with the first of its builds
-	// in their order, MostBuilds at most.
-	Waiting(now time.Time, each func(q compute.QueueName, first []Build))
+	// in their order: MostBuilds, and as many more as hosts say that they take. Those are taken, too, but nobody has claimed
+	// them, and which they are nobody says.
+	Waiting(now time.Time, each func(q compute.QueueName, first []Build, taken int))
 	// Fits says whether some host that may have the build can take it now.
 	Fits(q compute.QueueName, b Build) bool
 	// Hosts is how many hosts there are that take work.

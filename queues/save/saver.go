@@ -26,8 +26,9 @@ type Saver struct {
 type queue struct {
 	name   compute.QueueName
 	seen   map[string]time.Time // since when each of its first builds is known to wait
+	open   int                  // how many of those no host takes
 	class  compute.Priority
-	late   []Build   // of them: those that have waited long enough, in their order
+	late   []Build   // of them: those that have waited long enough and no host takes, in their order
 	since  time.Time // since when the first of those waits
 	short  bool      // there were some while no host fitted
 	savers map[compute.HostID]*saver
@@ -90,6 +91,7 @@ func (s *Saver) Tell(now time.Time) (out []Told) {
 	}
 	s.looked = now
 	s.note(now)
+	s.extend(now)
 	out = append(s.dismiss(now), s.adopt(now)...)
 	for _, q := range s.byAge() {
 		out = append(out, s.repeat(q, now)...)
@@ -102,31 +104,35 @@ func (s *Saver) Tell(now time.Time) (out []Told) {
 // note takes in what waits.
 func (s *Saver) note(now time.Time) {
 	waits := map[compute.QueueName]bool{}
-	s.world.Waiting(now, func(name compute.QueueName, first []Build) {
+	s.world.Waiting(now, func(name compute.QueueName, first []Build, taken int) {
 		waits[name] = true
 		q := s.queue(name)
 		seen := make(map[string]time.Time, len(first))
 		q.late, q.since, q.class = nil, time.Time{}, first[0].Class
-		for _, b := range first {
+		for i, b := range first {
 			since, known := q.seen[b.Key]
 			if !known {
 				since = now
 			}
-			if seen[b.Key] = since; now.Sub(since) >= s.rules.After && s.placeable(name, b) {
+			seen[b.Key] = since
+			if i < taken { // queues are first in, first out, so these are most likely the ones
+				continue
+			}
+			if now.Sub(since) >= s.rules.After && s.placeable(name, b) {
 				q.late = append(q.late, b)
 				if q.since.IsZero() || since.Before(q.since) {
 					q.since = since
 				}
 			}
 		}
-		q.seen = seen
+		q.seen, q.open = seen, len(seen)-taken
 		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
 	})
 	for name, q := range s.queues {
 		if waits[name] {
 			continue
 		}
-		if q.late, q.seen, q.short = nil, nil, false; len(q.savers) == 0 {
+		if q.late, q.seen, q.open, q.short = nil, nil, 0, false; len(q.savers) == 0 {
 			delete(s.queues, name)
 		}
 	}
@@ -139,6 +145,32 @@ func (s *Saver) queue(name compute.QueueName) *queue {
 		s.queues[name] = q
 	}
 	return q
+}
+
+// extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave is for
+// the work for which they went.
+func (s *Saver) extend(now time.Time) {
+	for name, q := range s.queues {
+		for h, x := range q.savers {
+			last := x.since.Add(s.rules.For + compute.MaxGrace)
+			if x.until.Sub(now) < toldEvery && now.Before(x.until) && x.until.Before(last) && s.asked(name, h) {
+				x.until, x.told = earlier(now.Add(2*toldEvery), last), time.Time{} // and is told so
+			}
+		}
+	}
+}
+
+// asked says whether a host says that it has the room for the queue, or will once those have gone whose places it has asked for.
+func (s *Saver) asked(q compute.QueueName, h compute.HostID) bool {
+	says, _ := s.world.Saves(h)
+	return says.For() == q && says.Preempt
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // dismiss forgets the savings that are over, and ends those that nothing waits for any more.
@@ -211,7 +243,7 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 
 // repeat tells the hosts that save for a queue once more, now and then.
 func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
-	for _, h := range q.hosts() {
+	for i, h := range q.hosts() {
 		x := q.savers[h]
 		if now.Sub(x.told) < toldEvery {
 			continue
@@ -222,22 +254,15 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 			continue
 		}
 		x.told, x.preempt = now, x.preempt || s.makesRoom(q, h)
-		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt}})
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt && i < q.open}})
 	}
 	return out
 }
 
 // choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie idle, so
-// those hosts are not of the few.
+// those hosts are not of the few, from when on they say that machines go.
 func (s *Saver) choose(now time.Time) (out []Told) {
-	busy, idle := map[compute.HostID]bool{}, map[compute.HostID]bool{}
-	s.world.EachSaver(func(h compute.HostID, says compute.Saving, _ time.Time) { busy[h], idle[h] = true, !says.Preempt })
-	for _, q := range s.queues {
-		for h, x := range q.savers {
-			busy[h], idle[h] = true, !x.preempt
-		}
-	}
-	maps.DeleteFunc(idle, func(_ compute.HostID, is bool) bool { return !is })
+	busy, idle, stuck := s.busy()
 	most, looked := max(1, s.world.Hosts()/s.rules.Share), 0
 	for _, q := range s.byAge() {
 		full := len(idle) >= most
@@ -252,7 +277,7 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 		if some {
 			looked++ // where no host is full there was nothing to look through
 		}
-		preempt := found && s.makesRoom(q, h)
+		preempt := found && s.roomAt(q, h) && stuck < most
 		switch {
 		case full && !preempt:
 			q.moved = now.Add(lookedEvery)
@@ -261,15 +286,37 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 			q.again = now.Add(lookedEvery)
 			continue
 		}
-		busy[h] = true
-		if !preempt {
-			idle[h] = true
-		}
+		busy[h], idle[h] = true, true
 		q.savers[h] = &saver{since: now, until: now.Add(s.rules.For), told: now, times: 1, preempt: preempt}
 		out = append(out, Told{h, compute.Look{Queue: q.name, Save: s.rules.For, Preempt: preempt}})
 	}
 	return out
 }
+
+// busy are the hosts that save, and those of them on which what is free lies idle; stuck is how many of those cannot make the
+// room though sums said that they could.
+func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
+	busy, idle = map[compute.HostID]bool{}, map[compute.HostID]bool{}
+	note := func(h compute.HostID, asked bool) {
+		if busy[h] = true; !asked {
+			idle[h] = true
+		}
+	}
+	s.world.EachSaver(func(h compute.HostID, says compute.Saving, _ time.Time) { note(h, says.Preempt) })
+	for _, q := range s.queues {
+		for h, x := range q.savers {
+			asked := s.asked(q.name, h)
+			if note(h, asked); x.preempt && x.said && !asked {
+				stuck++
+			}
+		}
+	}
+	return busy, idle, stuck
+}
+
+// roomAt says whether machines on a host may go so that a queue's work fits, and it has not saved for that in vain: where NUMA
+// nodes or devices do not allow it, sums say so all the same.
+func (s *Saver) roomAt(q *queue, h compute.HostID) bool { return q.tried[h] == 0 && s.makesRoom(q, h) }
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
 func (s *Saver) makesRoom(q *queue, h compute.HostID) bool {
@@ -290,7 +337,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 		if busy[h] || !b.May(h) {
 			return
 		}
-		room := s.makesRoom(q, h)
+		room := s.roomAt(q, h)
 		c := cmp.Or(boolNumber(makes)-boolNumber(room), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
 			cmp.Compare(h, best))
 		if !found || c < 0 {

@@ -24,13 +24,15 @@ type world struct {
 	gone   map[compute.HostID]bool
 	saving map[compute.HostID]*compute.Saving
 	heard  map[compute.HostID]time.Time
-	moves  map[compute.HostID]bool // hosts on which it fits once preemptible machines are gone
+	moves  map[compute.HostID]bool // hosts on which it fits once preemptible machines are gone, by sums
+	cannot bool                    // they do not go: NUMA nodes do not allow it
+	takes  map[compute.QueueName]int
 }
 
-func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build)) {
+func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build, int)) {
 	for _, q := range slices.Sorted(maps.Keys(w.waits)) {
 		if len(w.waits[q]) > 0 {
-			each(q, w.waits[q])
+			each(q, w.waits[q], w.takes[q])
 		}
 	}
 }
@@ -113,7 +115,7 @@ func (w *world) hears(x Told) {
 		w.saving[x.Host] = nil
 		return
 	}
-	w.saving[x.Host] = &compute.Saving{Queue: x.Look.Queue, Left: x.Look.Save, Preempt: x.Look.Preempt}
+	w.saving[x.Host] = &compute.Saving{Queue: x.Look.Queue, Left: x.Look.Save, Preempt: x.Look.Preempt && !w.cannot}
 }
 
 func (w *world) want(got []string, want ...string) {
@@ -277,4 +279,59 @@ func TestMakesRoomLater(t *testing.T) {
 	w.moves = nil // what could go goes
 	w.Reset()
 	w.want(w.pass(16*time.Second), "h00 makes room for q")
+}
+
+// What a host has taken and nobody has claimed yet is queued, and needs no room: neither that which a host took at once, nor
+// that for which one made room.
+func TestNoRoomIsMadeForWhatAHostTakes(t *testing.T) {
+	w := newWorld(t, 5)
+	w.moves = map[compute.HostID]bool{"h02": true, "h03": true, "h04": true}
+	w.wait("q", "a")
+	w.takes = map[compute.QueueName]int{"q": 1}
+	w.want(w.pass(time.Minute))
+	w.wait("q", "a", "b")
+	w.want(w.pass(31*time.Second), "h02 makes room for q")
+	w.saving["h02"], w.takes["q"] = nil, 2 // its beacon says both
+	delete(w.moves, "h02")
+	w.want(w.pass(time.Minute))
+	w.wait("q", "b")
+	w.takes["q"] = 0 // it was given back
+	w.want(w.pass(time.Second), "h03 makes room for q")
+	w.takes["q"] = 1 // by another host: the one that saves goes on, and has no more machines taken away
+	w.want(w.pass(20*time.Second), "h03 saves q")
+}
+
+// A host of which sums say that it could make room, and which cannot, is one of the few that save, and is chosen once.
+func TestAHostThatCannotMakeRoom(t *testing.T) {
+	w := newWorld(t, 5)
+	w.moves, w.cannot = map[compute.HostID]bool{"h02": true, "h03": true}, true
+	w.wait("q", "a", "b")
+	w.waits["low"] = []Build{{Key: "d", Class: compute.PriorityLow}}
+	w.want(w.pass(35*time.Second), "h02 makes room for q") // one host in ten saves, and two builds wait
+	w.wait("q", "a")
+	var all []string
+	for range 4 {
+		all = append(all, w.pass(21*time.Minute)...)
+	}
+	if !slices.Contains(all, "h00 saves q") {
+		t.Errorf("no other host was ever asked: %v", slices.Compact(all))
+	}
+}
+
+// A saving for which machines go lasts as long as their guests may have to stop; another one as long as rules say.
+func TestASavingLastsUntilGuestsHaveStopped(t *testing.T) {
+	for cannot, want := range map[bool]time.Duration{false: 11 * time.Minute, true: time.Minute} {
+		w := newWorld(t, 5, func(r *Rules) { r.For = time.Minute })
+		w.moves, w.cannot = map[compute.HostID]bool{"h02": true}, cannot
+		w.wait("q", "a")
+		w.pass(30 * time.Second)
+		w.moves = nil
+		began := w.now.Add(-Every)
+		for w.saving["h02"] != nil {
+			w.pass(0)
+		}
+		if lasted := w.now.Add(-Every).Sub(began); lasted != want {
+			t.Errorf("cannot %v: it saved for %s, want %s", cannot, lasted, want)
+		}
+	}
 }

@@ -81,7 +81,7 @@ type waiting struct {
 }
 
 // Waiting are the queues with requests that no host has.
-func (x waiting) Waiting(_ time.Time, each func(compute.QueueName, []save.Build)) {
+func (x waiting) Waiting(_ time.Time, each func(compute.QueueName, []save.Build, int)) {
 	for q := range x.w.queues {
 		var first []save.Build
 		order := &x.w.queues[q].order
@@ -94,7 +94,7 @@ func (x waiting) Waiting(_ time.Time, each func(compute.QueueName, []save.Build)
 			}
 		}
 		if len(first) > 0 {
-			each(x.w.queues[q].name, first)
+			each(x.w.queues[q].name, first, 0)
 		}
 	}
 }

@@ -215,7 +215,10 @@ type Beacon struct {
 	Preempts bool `protobuf:"varint,30,opt,name=preempts,proto3" json:"preempts,omitempty"`
 	// preemptible is what its machines have together that may be taken away for other work, without those that are being
 	// taken away: class to amount.
-	Preemptible   map[string]int64 `protobuf:"bytes,31,rep,name=preemptible,proto3" json:"preemptible,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Preemptible map[string]int64 `protobuf:"bytes,31,rep,name=preemptible,proto3" json:"preemptible,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// taking is how many builds of each queue it prepares, or has claimed without an answer yet: queue to number; at most 32
+	// queues.
+	Taking        map[string]uint32 `protobuf:"bytes,33,rep,name=taking,proto3" json:"taking,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +463,13 @@ func (x *Beacon) GetPreemptible() map[string]int64 {
 	return nil
 }
 
+func (x *Beacon) GetTaking() map[string]uint32 {
+	if x != nil {
+		return x.Taking
+	}
+	return nil
+}
+
 // Saving is what a host saves room for: work of one queue that has waited for long and
 // fits no host. Other work gets what is free beside it.
 type Saving struct {
@@ -472,7 +482,8 @@ type Saving struct {
 	Age *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
 	// left is for how long it does still, at most.
 	Left *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
-	// preempt says that preemptible machines may be taken away for it.
+	// preempt says that preemptible machines may be taken away for it, and that the host has the room, or will once those
+	// have gone for whose places it has asked.
 	Preempt       bool `protobuf:"varint,5,opt,name=preempt,proto3" json:"preempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -705,8 +716,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\n" +
-	"\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\v\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -738,7 +748,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05saves\x18\x1b \x01(\bR\x05saves\x12(\n" +
 	"\x06saving\x18\x1c \x01(\v2\x10.berth.v1.SavingR\x06saving\x12\x1a\n" +
 	"\bpreempts\x18\x1e \x01(\bR\bpreempts\x12C\n" +
-	"\vpreemptible\x18\x1f \x03(\v2!.berth.v1.Beacon.PreemptibleEntryR\vpreemptible\x1a7\n" +
+	"\vpreemptible\x18\x1f \x03(\v2!.berth.v1.Beacon.PreemptibleEntryR\vpreemptible\x124\n" +
+	"\x06taking\x18! \x03(\v2\x1c.berth.v1.Beacon.TakingEntryR\x06taking\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -750,7 +761,10 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10PreemptibleEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x81\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
+	"\vTakingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x81\x02\n" +
 	"\x06Saving\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x121\n" +
 	"\x05needs\x18\x02 \x03(\v2\x1b.berth.v1.Saving.NeedsEntryR\x05needs\x12+\n" +
@@ -807,7 +821,7 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
 	(Weigher)(0),                  // 1: berth.v1.Weigher
@@ -819,41 +833,43 @@ var file_berth_v1_host_proto_goTypes = []any{
 	nil,                           // 7: berth.v1.Beacon.LargestEntry
 	nil,                           // 8: berth.v1.Beacon.LabelsEntry
 	nil,                           // 9: berth.v1.Beacon.PreemptibleEntry
-	nil,                           // 10: berth.v1.Saving.NeedsEntry
-	nil,                           // 11: berth.v1.Inventory.TotalsEntry
-	nil,                           // 12: berth.v1.Inventory.ReservedEntry
-	nil,                           // 13: berth.v1.Inventory.UnmanagedEntry
-	nil,                           // 14: berth.v1.Inventory.LargestEntry
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	nil,                           // 10: berth.v1.Beacon.TakingEntry
+	nil,                           // 11: berth.v1.Saving.NeedsEntry
+	nil,                           // 12: berth.v1.Inventory.TotalsEntry
+	nil,                           // 13: berth.v1.Inventory.ReservedEntry
+	nil,                           // 14: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 15: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	15, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	16, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
 	4,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
 	6,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	15, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	15, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	16, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	16, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
 	7,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
 	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
-	15, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
+	16, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
 	8,  // 9: berth.v1.Beacon.labels:type_name -> berth.v1.Beacon.LabelsEntry
 	3,  // 10: berth.v1.Beacon.saving:type_name -> berth.v1.Saving
 	9,  // 11: berth.v1.Beacon.preemptible:type_name -> berth.v1.Beacon.PreemptibleEntry
-	10, // 12: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
-	16, // 13: berth.v1.Saving.age:type_name -> google.protobuf.Duration
-	16, // 14: berth.v1.Saving.left:type_name -> google.protobuf.Duration
-	11, // 15: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	12, // 16: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	13, // 17: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	14, // 18: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 19: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	15, // 20: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	10, // 12: berth.v1.Beacon.taking:type_name -> berth.v1.Beacon.TakingEntry
+	11, // 13: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
+	17, // 14: berth.v1.Saving.age:type_name -> google.protobuf.Duration
+	17, // 15: berth.v1.Saving.left:type_name -> google.protobuf.Duration
+	12, // 16: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	13, // 17: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	14, // 18: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	15, // 19: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 20: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	16, // 21: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -867,7 +883,7 @@ func file_berth_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -36,11 +36,11 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 				say("has notice by %s, and was %s on %s", n.Host, old.State, old.Host)
 			case n.Until.Sub(n.At) != p.Grace:
 				say("has notice of %s, and was to have %s", n.Until.Sub(n.At), p.Grace)
-			case !asked && old.Power != compute.PowerStopped:
+			case !asked && (old.Power != compute.PowerStopped || old.Command != nil):
 				say("has notice, and its guest is not asked to stop")
 			}
 		case was != nil && (i.State == compute.StateDeleting && takenAway(old, i) || n != nil && n.Going && !was.Going):
-			if i.ChangedAt.Before(was.Until) && old.Power != compute.PowerStopped {
+			if i.ChangedAt.Before(was.Until) && (old.Power != compute.PowerStopped || old.Command != nil) {
 				say("goes at %s, %s before its guest has to have stopped, and it has not", r.At(i.ChangedAt),
 					was.Until.Sub(i.ChangedAt))
 			}

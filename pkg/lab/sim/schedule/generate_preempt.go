@@ -37,12 +37,19 @@ func (g *generator) preempted() {
 			of[l.Name] = p
 		}
 		if p != (compute.Preemptible{}) {
-			b := *l.Boot
-			b.Preempt(p)
-			l.Boot = &b
+			l.Boot = preemptible(*l.Boot, p)
 		}
 	}
 	g.sameAgain(of)
+}
+
+// preemptible is a boot as one whose machine may be taken away. What could not wait again is to be deleted.
+func preemptible(b compute.Boot, p compute.Preemptible) *compute.Boot {
+	if b.Host != "" || b.OnNoCapacity == compute.FailAtOnce {
+		p.Then = compute.ThenDelete
+	}
+	b.Preempt(p)
+	return &b
 }
 
 // sameAgain has what is asked for again, later than half of the time, be asked for as it was.
@@ -53,9 +60,7 @@ func (g *generator) sameAgain(of map[string]compute.Preemptible) {
 			continue
 		}
 		if p := of[l.Name]; p != (compute.Preemptible{}) {
-			b := *l.Boot
-			b.Preempt(p)
-			l.Boot = &b
+			l.Boot = preemptible(*l.Boot, p)
 		}
 	}
 }
