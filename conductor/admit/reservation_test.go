@@ -38,12 +38,34 @@ func (c *checked) verifyReservations() {
 		}
 	}
 	for key, r := range c.reservations {
+		c.verifyRooms(r)
 		if len(r.members) != live[key] || live[key] == 0 {
 			c.t.Fatalf("reservation %v has %d placeholders, and %d are known", key, live[key], len(r.members))
 		}
 	}
 	if len(c.reservations) != len(live) {
 		c.t.Fatalf("%d reservations are known, and there are %d", len(c.reservations), len(live))
+	}
+}
+
+// verifyRooms finds what waits for a placeholder that is not held while a host that is heard holds one that is free.
+func (c *checked) verifyRooms(r *reservation) {
+	c.t.Helper()
+	var waits, held *entry
+	for p := range r.members {
+		t := c.last[p.inst.Boot.Placeholder().Taker]
+		switch {
+		case t == nil && c.ready(p):
+			held = p
+		case t != nil && t.State == compute.StateQueued && !c.ready(p):
+			waits = c.instances[t.ID]
+		}
+	}
+	if waits != nil && held != nil {
+		c.t.Fatalf("%s waits in placeholder %s, and %s on %s is free", waits.inst.ID, waits.inst.Boot.In().ID, held.inst.ID, held.inst.Host)
+	}
+	if r.touched {
+		c.t.Fatalf("the reservation is still to be looked at")
 	}
 }
 
