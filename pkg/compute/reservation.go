@@ -164,6 +164,12 @@ func (v *Reserve) Check() error {
 		return Invalid("on_no_capacity", b.OnNoCapacity.String(), "leave it out: placeholders wait until the reservation ends")
 	case b.Image != "" || len(b.UserData)+len(b.Sealed)+len(b.SSHKeys) > 0:
 		return Invalid("boot", string(v.Name), "leave out image, user data and keys: what takes a placeholder brings them")
+	case b.Preemptible() != (Preemptible{}):
+		return Invalid("preemptible", b.Preemptible().Then.String(), "leave it out: no room of a reservation is taken away for other work")
+	case b.Name != "" || len(b.Metadata) > 0:
+		return Invalid("boot", string(v.Name), "leave out name and metadata: placeholders are called by the reservation and a number")
+	case b.Attempts != 0 || b.Deadline != 0:
+		return Invalid("boot", string(v.Name), "leave out attempts and deadline: placeholders wait until the reservation ends")
 	}
 	return b.Check()
 }
