@@ -37,7 +37,9 @@ func (h *host) fire(s *step, until time.Time) {
 	if s.hosts[h.id] != h {
 		return // its last instance has ended in this very tick
 	}
-	h.silent = !h.heard.Add(s.opts.SilentAfter).After(until)
+	if h.silent = !h.heard.Add(s.opts.SilentAfter).After(until); h.silent {
+		s.touchHeld(h)
+	}
 	s.scheduleSilence(h)
 }
 
@@ -75,6 +77,7 @@ func (s *step) reportHeard(r compute.Report) {
 
 // afterSilence has a host that was silent told again what it should do, and asked.
 func (s *step) afterSilence(h *host) {
+	s.touchHeld(h)
 	for _, e := range sorted(h.instances) {
 		e.confirmAsked = running(e.inst)
 		s.repeatCommands(e)

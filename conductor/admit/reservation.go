@@ -3,7 +3,6 @@
 package admit
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,10 +24,14 @@ import (
 // goes on without it, but for a taker that waits: that has no other place.
 
 // reservation is what a partition knows of one that has not ended.
-type reservation struct{ members map[*entry]bool }
+type reservation struct {
+	members map[*entry]bool
+	touched bool // something happened in it in this step
+}
 
 // joinReservation makes the reservation of an entry's instance know it as it is now. It is called with each new version.
 func (s *State) joinReservation(e *entry, old *compute.Instance) {
+	s.noteLeft(e, old)
 	is, was := e.inst != nil && e.inst.HoldsRoom(), old != nil && old.HoldsRoom()
 	if is == was {
 		return
@@ -47,6 +50,17 @@ func (s *State) joinReservation(e *entry, old *compute.Instance) {
 		r.members[e] = true
 	} else if delete(r.members, e); len(r.members) == 0 {
 		delete(s.reservations, key)
+	}
+}
+
+// noteLeft makes the taker of a placeholder that its host is to give up know it: as long as both are on that host, they
+// are in one room, and one of them counts.
+func (s *State) noteLeft(e *entry, old *compute.Instance) {
+	if old != nil && old.State == compute.StateDeleting && s.left[old.Boot.Placeholder().Taker] == e {
+		delete(s.left, old.Boot.Placeholder().Taker)
+	}
+	if e.inst != nil && e.inst.State == compute.StateDeleting && e.inst.Boot.Placeholder().Taker != "" {
+		s.left[e.inst.Boot.Placeholder().Taker] = e
 	}
 }
 
@@ -84,7 +98,7 @@ func (s *step) take(inst *compute.Instance) *compute.Reason {
 				"reservation %s is of queue %s, and the request is for %s", name, of.Boot.Queue(), inst.Boot.Queue(),
 			))
 		}
-		if s.takerOf(p.inst) == nil && (best == nil || cmp.Compare(p.inst.State, best.inst.State) > 0) {
+		if free(p) && (best == nil || s.further(p, best)) {
 			best = p
 		}
 	}
@@ -102,6 +116,14 @@ func (s *step) take(inst *compute.Instance) *compute.Reason {
 	inst.Boot.Rules = &rules
 	s.setTaker(best, inst.ID)
 	return nil
+}
+
+// further says whether a placeholder has come further than another.
+func (s *State) further(p, than *entry) bool {
+	if is := s.ready(p); is != s.ready(than) {
+		return is
+	}
+	return p.inst.State > than.inst.State
 }
 
 func noReservation(detail string) *compute.Reason {
@@ -126,45 +148,92 @@ func (s *step) reservationChanged(e *entry, was *compute.Instance) {
 	switch {
 	case e.inst.IsPlaceholder():
 		s.placeholderChanged(e, was)
+		s.touchReservation(e.inst)
 	case taking(e.inst):
+		s.takerChanged(e)
+		s.touchReservation(e.inst)
+	case s.left[e.inst.ID] != nil:
 		s.takerChanged(e)
 	}
 }
 
 func (s *step) placeholderChanged(p *entry, was *compute.Instance) {
 	t := s.takerOf(p.inst)
+	if t == nil {
+		return
+	}
+	waits, lost := t.inst.State == compute.StateQueued, was != nil && was.State == compute.StateActive &&
+		(p.inst.State != compute.StateActive || p.inst.Attempt != was.Attempt)
 	switch {
-	case t == nil:
-	case !p.inst.HoldsRoom() && t.inst.State == compute.StateQueued:
+	case !p.inst.HoldsRoom() && waits && t.inst.ActiveAt.IsZero():
 		s.end(t, whyEnded(p.inst))
 	case !p.inst.HoldsRoom():
-		s.leavePlaceholder(t)
-	case was != nil && was.State == compute.StateActive && t.inst.State == compute.StateQueued && t.inst.PublishAt.IsZero():
+		s.leavePlaceholder(t, lost)
+	case lost && waits && t.inst.PublishAt.IsZero():
 		s.change(t, func(inst *compute.Instance) { requeue(inst, time.Time{}) }) // what that host has prepared is in no room
-	case was != nil && was.State != p.inst.State && t.inst.State == compute.StateQueued && t.inst.PublishAt.IsZero():
+	case was != nil && was.State != p.inst.State && waits && t.inst.PublishAt.IsZero():
 		s.emitEffects(t)
 	}
 }
 
-// leavePlaceholder has a taker that is on a host be an instance as any other: its placeholder has ended.
-func (s *step) leavePlaceholder(t *entry) {
+// leavePlaceholder has a taker be an instance as any other, since its placeholder ends: one that is on a host, or that was
+// and waits for the next. What was prepared for that in the room of the placeholder is in no room, if that is lost.
+func (s *step) leavePlaceholder(t *entry, lost bool) {
+	if t.inst.State == compute.StateQueued {
+		s.change(t, func(inst *compute.Instance) {
+			if inst.Boot.Takes(compute.InPlaceholder{}); lost {
+				requeue(inst, inst.PublishAt)
+			}
+		})
+		return
+	}
 	next := *t.inst
 	next.Version++
 	next.Boot.Takes(compute.InPlaceholder{})
 	s.record(t, &next)
 }
 
+// takerChanged has a placeholder be free once its taker has ended. One that its host is to give up counts for itself as
+// soon as its taker is not there.
 func (s *step) takerChanged(t *entry) {
-	p := s.placeholderOf(t.inst)
-	if p == nil || p.inst.Boot.Placeholder().Taker != t.inst.ID {
+	p := s.left[t.inst.ID]
+	if p != nil && !t.inst.State.OnHost() {
+		s.setTaker(p, "")
+	}
+	if p = s.placeholderOf(t.inst); p == nil || p.inst.Boot.Placeholder().Taker != t.inst.ID {
 		return
 	}
 	if t.inst.State.Ended() {
 		s.setTaker(p, "")
 	}
-	if p.inst.State == compute.StateQueued && p.pub.state == heldForReservation && !t.inst.State.OnHost() {
-		s.emitEffects(p)
+	waits := p.inst.State == compute.StateQueued && (p.pub.state == heldForReservation || p.inst.Boot.Placeholder().Kept)
+	if waits && !t.inst.State.OnHost() {
+		s.offerKept(p)
 	}
+}
+
+// noteKept has the record of a placeholder say that it is in no queue, as long as what has taken it is on a host. It looks
+// at the next version before that is the record.
+func (s *State) noteKept(next *compute.Instance) {
+	if is := next.Boot.Placeholder(); is.Of != "" && is.Kept != s.kept(next) {
+		next.Boot.Keep(!is.Kept)
+	}
+}
+
+// kept says whether a placeholder that waits is not to be offered, since its taker is on a host.
+func (s *State) kept(p *compute.Instance) bool {
+	t := s.takerOf(p)
+	return p.State == compute.StateQueued && t != nil && t.inst.State.OnHost()
+}
+
+// offerKept offers a placeholder of which the taker is on no host any more.
+func (s *step) offerKept(p *entry) {
+	if p.inst.Boot.Placeholder().Kept {
+		next := *p.inst
+		next.Version++
+		s.record(p, &next)
+	}
+	s.emitEffects(p)
 }
 
 // reservationLets says whether a placeholder, or what takes one, may be offered now.
@@ -190,19 +259,22 @@ func (s *step) holdForReservation(e *entry) {
 	e.pub.state, e.pub.at = heldForReservation, s.at()
 }
 
-// reservedDue is when what is kept for a reservation is looked at again: when its time has come, and now and then.
+// reservedDue is when what is kept for a reservation is looked at again: when its time has come, and now and then. A new
+// owner does not know what was offered; before its time no taker was.
 func (s *State) reservedDue(e *entry) time.Time {
-	if e.pub.state != heldForReservation {
-		return time.Time{}
+	var begins time.Time
+	if p := s.placeholderOf(e.inst); p != nil && fromOf(p).After(e.pub.at) {
+		begins = fromOf(p)
 	}
-	if e.inst.IsPlaceholder() {
+	switch {
+	case e.pub.state == unknown:
+		return begins
+	case e.pub.state != heldForReservation:
+		return time.Time{}
+	case e.inst.IsPlaceholder():
 		return e.pub.at.Add(s.opts.GroupEvery)
 	}
-	again := e.pub.at.Add(s.opts.RepublishAfter)
-	if p := s.placeholderOf(e.inst); p != nil && fromOf(p).After(e.pub.at) {
-		return earliest(again, fromOf(p))
-	}
-	return again
+	return earliest(e.pub.at.Add(s.opts.RepublishAfter), begins)
 }
 
 // asTaker is what a taker's work is offered as: to the host of its placeholder, with that.
@@ -238,19 +310,31 @@ func (s *step) takerRefused(e *entry, r compute.Report) {
 	}
 	s.holdForReservation(e)
 	s.reschedule(e)
+	s.touchReservation(e.inst)
 	s.emit(tell(p.inst, compute.CommandDelete, s.at()))
 }
 
-// holdElsewhere has another host hold a placeholder that this one does not: nothing is lost with it.
+// heldWell is how long a placeholder was held if its host did not lose it at once.
+const heldWell = 5 * time.Minute
+
+// holdElsewhere has another host hold a placeholder that this one does not: nothing is lost with it. With each time in a
+// row it waits longer. Of the failures the first of that row and the last are kept.
 func (s *step) holdElsewhere(e *entry, f compute.Failure) {
+	ran := e.inst.State == compute.StateActive
 	failures := append(slices.Clone(e.inst.Failures), f)
-	failures = failures[max(0, len(failures)-compute.DefaultAttempts):]
+	if ran && s.at().Sub(e.inst.ActiveAt) >= heldWell {
+		failures = []compute.Failure{f}
+	}
+	if len(failures) > compute.DefaultAttempts {
+		failures = slices.Delete(failures, 1, 2)
+	}
+	reason := &compute.Reason{Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message}
+	if ran {
+		reason.Code, reason.Detail = compute.HostLost, "the host does not hold it any more: "+f.Message
+	}
 	s.change(e, func(inst *compute.Instance) {
-		requeue(inst, s.at().Add(s.opts.retry(len(failures))))
-		inst.Failures = failures
-		inst.Reason = &compute.Reason{
-			Code: compute.HostLost, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message,
-		}
+		requeue(inst, s.at().Add(s.opts.retry(1+int(f.Attempt-failures[0].Attempt))))
+		inst.Failures, inst.Reason = failures, reason
 	})
 }
 

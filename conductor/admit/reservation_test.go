@@ -14,6 +14,9 @@ func (c *checked) verifyReservations() {
 	live := map[compute.ReservationKey]int{}
 	for _, inst := range c.last {
 		p, in := inst.Boot.Placeholder(), inst.Boot.In()
+		if t := c.last[p.Taker]; p.Kept != (inst.State == compute.StateQueued && t != nil && t.State.OnHost()) {
+			c.t.Fatalf("placeholder %s is %s, kept is %t, and its taker %s is %+v", inst.ID, inst.State, p.Kept, p.Taker, t)
+		}
 		if inst.HoldsRoom() {
 			live[compute.ReservationKey{Project: inst.Project, Name: p.Of}]++
 			if t := c.last[p.Taker]; p.Taker != "" && (t == nil || t.State.Ended() || t.Boot.In().ID != inst.ID) {
@@ -35,12 +38,34 @@ func (c *checked) verifyReservations() {
 		}
 	}
 	for key, r := range c.reservations {
+		c.verifyRooms(r)
 		if len(r.members) != live[key] || live[key] == 0 {
 			c.t.Fatalf("reservation %v has %d placeholders, and %d are known", key, live[key], len(r.members))
 		}
 	}
 	if len(c.reservations) != len(live) {
 		c.t.Fatalf("%d reservations are known, and there are %d", len(c.reservations), len(live))
+	}
+}
+
+// verifyRooms finds what waits for a placeholder that is not held while a host that is heard holds one that is free.
+func (c *checked) verifyRooms(r *reservation) {
+	c.t.Helper()
+	var waits, held *entry
+	for p := range r.members {
+		t := c.last[p.inst.Boot.Placeholder().Taker]
+		switch {
+		case t == nil && c.ready(p):
+			held = p
+		case t != nil && t.State == compute.StateQueued && !c.ready(p):
+			waits = c.instances[t.ID]
+		}
+	}
+	if waits != nil && held != nil {
+		c.t.Fatalf("%s waits in placeholder %s, and %s on %s is free", waits.inst.ID, waits.inst.Boot.In().ID, held.inst.ID, held.inst.Host)
+	}
+	if r.touched {
+		c.t.Fatalf("the reservation is still to be looked at")
 	}
 }
 

@@ -24,9 +24,11 @@ type State struct {
 	groups        map[compute.GroupKey]*group
 	sets          map[compute.InstanceID]*set
 	reservations  map[compute.ReservationKey]*reservation
-	keeping       map[compute.InstanceID]*set // those of sets that have claims, and wait for others
-	touched       []*group                    // something happened in them in this step
-	wholes        []*set                      // they are to be offered whole at the end of this step
+	left          map[compute.InstanceID]*entry // by their takers the placeholders that hosts are to give up
+	rooms         []*reservation                // something happened in them in this step
+	keeping       map[compute.InstanceID]*set   // those of sets that have claims, and wait for others
+	touched       []*group                      // something happened in them in this step
+	wholes        []*set                        // they are to be offered whole at the end of this step
 	shares        map[shareKey]*share
 	touchedShares []*share
 	unsorted      bool // some of them do not know yet what of their work is in the queue
@@ -54,6 +56,7 @@ func New(opts Options) *State {
 		keeping:   map[compute.InstanceID]*set{},
 
 		reservations: map[compute.ReservationKey]*reservation{},
+		left:         map[compute.InstanceID]*entry{},
 
 		shares:    map[shareKey]*share{},
 		usage:     quota.NewIndex(),
@@ -126,6 +129,9 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 		}
 	}
 	s.reschedule(e)
+	if t := s.takerOf(inst); t != nil {
+		s.reschedule(t) // it begins with that
+	}
 }
 
 // Resend answers what follows from a loaded record, for one whose effects the

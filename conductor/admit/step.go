@@ -50,7 +50,8 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 }
 
 func (s *step) done() Output {
-	for len(s.touched)+len(s.touchedShares)+len(s.wholes) > 0 {
+	for len(s.touched)+len(s.touchedShares)+len(s.wholes)+len(s.rooms) > 0 {
+		s.giveRooms()
 		s.releaseGroups()
 		s.releaseShares()
 		s.offerWholes()
@@ -100,6 +101,7 @@ func (s *step) record(e *entry, next *compute.Instance) {
 		was = old.State
 	}
 	s.out.Was = append(s.out.Was, was)
+	s.noteKept(next)
 	s.shared.Instance(next)
 	set, kept := s.setOf(e.inst), e.kept()
 	s.replace(e, next, s.now)

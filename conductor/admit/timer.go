@@ -95,7 +95,11 @@ func (s *State) noCapacity(e *entry) time.Time {
 	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
-	return latest(e.inst.UnclaimedSince(), e.keptLost()).Add(s.opts.NoCapacityAfter)
+	since := latest(e.inst.UnclaimedSince(), e.keptLost())
+	if p := s.placeholderOf(e.inst); p != nil {
+		since = latest(since, fromOf(p))
+	}
+	return since.Add(s.opts.NoCapacityAfter)
 }
 
 // unanswered says whether the host has been told something it has not answered

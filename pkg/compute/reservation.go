@@ -37,6 +37,7 @@ type Placeholder struct {
 	From  time.Time       // before, nothing starts in it
 	Until time.Time       // then it ends
 	Taker InstanceID      // the instance that has it; empty: it is free
+	Kept  bool            // it is queued and in no queue: what has taken it is on a host that does not hold it any more
 }
 
 // InPlaceholder is which placeholder an instance has. The zero value is none.
@@ -74,6 +75,9 @@ func (b *Boot) In() InPlaceholder {
 
 // TakenBy makes a placeholder one that an instance has taken; empty: one that is free.
 func (b *Boot) TakenBy(id InstanceID) { b.change(func(r *PlacementRules) { r.Placeholder.Taker = id }) }
+
+// Keep says of a placeholder whether it is kept out of its queue.
+func (b *Boot) Keep(kept bool) { b.change(func(r *PlacementRules) { r.Placeholder.Kept = kept }) }
 
 // Takes makes the boot one that has a placeholder.
 func (b *Boot) Takes(in InPlaceholder) { b.change(func(r *PlacementRules) { r.In = in }) }
@@ -160,6 +164,12 @@ func (v *Reserve) Check() error {
 		return Invalid("on_no_capacity", b.OnNoCapacity.String(), "leave it out: placeholders wait until the reservation ends")
 	case b.Image != "" || len(b.UserData)+len(b.Sealed)+len(b.SSHKeys) > 0:
 		return Invalid("boot", string(v.Name), "leave out image, user data and keys: what takes a placeholder brings them")
+	case b.Preemptible() != (Preemptible{}):
+		return Invalid("preemptible", b.Preemptible().Then.String(), "leave it out: no room of a reservation is taken away for other work")
+	case b.Name != "" || len(b.Metadata) > 0:
+		return Invalid("boot", string(v.Name), "leave out name and metadata: placeholders are called by the reservation and a number")
+	case b.Attempts != 0 || b.Deadline != 0:
+		return Invalid("boot", string(v.Name), "leave out attempts and deadline: placeholders wait until the reservation ends")
 	}
 	return b.Check()
 }

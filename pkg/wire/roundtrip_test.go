@@ -273,7 +273,7 @@ func reserves() *rapid.Generator[*compute.Reserve] {
 		b := boots(false).Draw(t, "what is reserved")
 		v := &compute.Reserve{
 			Name: "nightly", From: at(rapid.IntRange(0, 9).Draw(t, "from")),
-			Boot: compute.Boot{Flavor: b.Flavor, With: b.With, Name: b.Name},
+			Boot: compute.Boot{Flavor: b.Flavor, With: b.With},
 		}
 		v.Until = v.From.Add(compute.LeastReserveTime + time.Duration(rapid.IntRange(0, 99).Draw(t, "for"))*time.Second)
 		for i := range rapid.IntRange(1, 4).Draw(t, "count") {

@@ -178,7 +178,7 @@ func (w *play) closing() (left []string) {
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
 	if in := i.Boot.In().ID; in != "" {
-		return w.roomIn(w.rec.Instances()[in])
+		return w.roomOf(i)
 	}
 	i, whole := w.rec.WaitsWhole(i)
 	for _, h := range w.World.Hosts {
@@ -192,6 +192,22 @@ func (w *play) room(i compute.Instance) compute.HostID {
 		q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
 		if q.Accepts(traits) && w.rec.IsOffering(h.ID) && w.rec.Needs(i).FitsIn(w.free(h)) {
 			return h.ID
+		}
+	}
+	return ""
+}
+
+// roomOf is a host in whose room something may start that was booted into a reservation: that of its placeholder, or else of
+// any that is free.
+func (w *play) roomOf(i compute.Instance) compute.HostID {
+	now := w.rec.Instances()
+	if h := w.roomIn(now[i.Boot.In().ID]); h != "" {
+		return h
+	}
+	for _, p := range now {
+		of := p.Boot.Placeholder()
+		if p.Project == i.Project && of.Of == i.Boot.Reservation() && of.Of != "" && of.Taker == "" && w.roomIn(p) != "" {
+			return p.Host
 		}
 	}
 	return ""

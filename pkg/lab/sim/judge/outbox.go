@@ -135,6 +135,9 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" || i.Boot.Group() != "" {
 			continue // its group may hold it
 		}
+		if i.Boot.In().ID != "" || i.Boot.Placeholder().Kept {
+			continue // it waits for its placeholder, or that for it
+		}
 		at := first[work{i.ID, i.Attempt}]
 		due := latest(
 			w.Seen,

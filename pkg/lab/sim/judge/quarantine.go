@@ -100,8 +100,13 @@ type start struct {
 	perhaps bool // it failed, and the host may have known that it is not wanted
 }
 
+// starts are those of machines: that of a placeholder says nothing of the host.
 func (r *Recording) starts(h compute.HostID) (all []start) {
+	reserving := r.ofReservations()
 	for _, b := range r.Broke {
+		if i := reserving[b.Instance]; i.IsPlaceholder() {
+			continue
+		}
 		if b.Host == h && b.Class != compute.FailureRequest && !b.Image {
 			all = append(all, start{at: b.At, perhaps: !r.wantedThen(b)})
 		}

@@ -35,7 +35,7 @@ type field struct{ name, got, want string }
 // checkRequest: what is in the log and in queues, and what hypervisors are asked to
 // prepare, is what the client asked for. Each instance is said once for each of the three.
 func checkRequest(r *Recording) []Violation {
-	s := &sameness{asked: r.wanted(), labels: r.labelsGiven(), said: map[string]bool{}}
+	s := &sameness{asked: r.withTakers(r.wanted()), labels: r.labelsGiven(), said: map[string]bool{}}
 	names := map[compute.InstanceID]string{}
 	for _, w := range r.Log {
 		if !w.Removed && w.Instance.Boot.Name != "" {
@@ -139,10 +139,10 @@ const reckoned = 100 * time.Millisecond
 
 // ends holds that a deadline is as far as was asked for from a time at which it may have
 // begun: after the client asked, and before it was seen. An
-// evacuation begins it anew.
+// evacuation begins it anew, and what is for a reservation waits from its beginning on.
 func ends(deadline, seen time.Time, x Wanted) field {
 	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.logged()) ||
-		began.After(seen.Add(reckoned)) {
+		began.After(seen.Add(reckoned)) && began.After(x.Begins.Add(reckoned)) {
 		return field{"the end of its wait", deadline.Format(time.StampMilli),
 			fmt.Sprintf("%s from %s on", x.Boot.Deadline, x.Began.Format(time.StampMilli))}
 	}

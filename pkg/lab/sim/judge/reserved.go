@@ -59,6 +59,7 @@ func checkReserved(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("reserved", i.ID, over, "%s is %s, and its reservation is over", i.Boot.Name, i.State)...)
 		}
 	}
+	wrong = append(wrong, r.inVain()...)
 	return append(wrong, r.tooEarly(last)...)
 }
 
@@ -102,6 +103,23 @@ func (r *Recording) reservationAsked(i compute.Instance) *Ask {
 	return &r.Asks[n]
 }
 
+// withTakers adds all boots into reservations to the others that are wanted.
+func (r *Recording) withTakers(all map[string]Wanted) map[string]Wanted {
+	for _, a := range r.Asks {
+		if a.Op != schedule.LoadTake {
+			continue
+		}
+		x := want(r.Schedule, a)
+		for _, of := range r.Asks {
+			if of.Op == schedule.LoadReserve && of.Name == string(x.Boot.Reservation()) {
+				x.Begins = of.Began.Add(of.From.Duration())
+			}
+		}
+		all[a.Name] = x
+	}
+	return all
+}
+
 // ofReservations are the instances of the project that has some, as they were last.
 func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
 	of := map[compute.InstanceID]compute.Instance{}
@@ -113,18 +131,8 @@ func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
 	return of
 }
 
-// otherwise says whether a rule is another for an instance of a reservation. What was asked for as a boot is held against
-// the boot: a placeholder was not, and what takes one is in no queue. A placeholder is no machine that could run twice, and
-// a loss of power does not end it. checkReserved judges these; where they are, how often, what the quota says and what is
-// left holds for all.
+// otherwise says whether a rule is another for an instance of a reservation. A placeholder was not asked for as a boot, is no
+// machine that could run twice, and a loss of power does not end it. checkReserved judges these; all else holds for all.
 func otherwise(rule string, i compute.Instance) bool {
-	switch rule {
-	case "request", "work":
-		return true
-	case "outbox":
-		return !i.IsPlaceholder()
-	case "I2":
-		return i.IsPlaceholder()
-	}
-	return false
+	return i.IsPlaceholder() && (rule == "request" || rule == "I2")
 }

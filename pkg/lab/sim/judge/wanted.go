@@ -21,7 +21,8 @@ type Wanted struct {
 	Queue     compute.QueueName
 	Resources compute.Resources
 	Required  []compute.Trait
-	Offered   bool // something like it is offered at some time
+	Offered   bool      // something like it is offered at some time
+	Begins    time.Time // that of its reservation; zero: it is in none
 }
 
 // logged is the earliest time that the log, which counts in milliseconds, can have for a request.

@@ -27,6 +27,27 @@ func (g *generator) reserved() {
 	for n := range 1 + g.IntN(2) {
 		g.reservation(fmt.Sprintf("room-%d", n+1))
 	}
+	if g.small && g.chance(0.4) {
+		g.crowdedRoom("crowd")
+	}
+}
+
+// crowdedRoom reserves more than nearly full hosts have room for, and boots into that before any is held: what is held is not
+// what was taken.
+func (g *generator) crowdedRoom(name string) {
+	l := Load{
+		At: g.between(0, g.length/2), Op: LoadReserve, Name: name, Project: Reserving, Count: 4 + g.IntN(5), For: 3 * 3600,
+		Boot: &compute.Boot{Flavor: "m1.small"},
+	}
+	g.add(l)
+	for i := range 1 + g.IntN(l.Count-1) {
+		b := compute.Boot{Flavor: "m1.small"}
+		b.Reserving(compute.ReservationName(name))
+		g.add(Load{
+			At: l.At + g.between(0.05, 0.5), Op: LoadTake, Name: fmt.Sprintf("%s-into-%d", name, i+1), Project: Reserving,
+			Own: "id", Boot: &b,
+		})
+	}
 }
 
 func (g *generator) reservation(name string) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// What waits in a reservation is not bound to the placeholder that it took at first. At the end of a step in which something
+// happened in the reservation, what waits in vain for its own is given one that a host holds and nobody has taken:
+//
+//	its own                                                is given
+//	is not held, or by a host that is silent               any other
+//	is of a host that does not make it, or where it failed one of a host where it has not failed
+//
+// The first is that which has waited longest. What an instance leaves counts in the quota, what it is given does not: what
+// the project uses stays the same. What a host may have been told of before is behind the times, by a new attempt.
+
+// free says whether nobody has taken a placeholder.
+func free(p *entry) bool { return p.inst.Boot.Placeholder().Taker == "" }
+
+// ready says whether a host that is heard holds a placeholder.
+func (s *State) ready(p *entry) bool {
+	h := s.hosts[p.inst.Host]
+	return p.inst.State == compute.StateActive && h != nil && !h.silent
+}
+
+// touchReservation has the reservation of a placeholder, or of what has taken one, looked at at the end of the step.
+func (s *step) touchReservation(inst *compute.Instance) {
+	name := inst.Boot.Reservation()
+	if inst.IsPlaceholder() {
+		name = inst.Boot.Placeholder().Of
+	}
+	if r := s.reservations[compute.ReservationKey{Project: inst.Project, Name: name}]; r != nil && !r.touched {
+		r.touched, s.rooms = true, append(s.rooms, r)
+	}
+}
+
+// touchHeld does that for all that a host holds: it fell silent, or is heard again.
+func (s *step) touchHeld(h *host) {
+	for e := range h.instances {
+		if e.inst.HoldsRoom() {
+			s.touchReservation(e.inst)
+		}
+	}
+}
+
+// giveRooms gives what waits in vain what is free, in all reservations in which something happened.
+func (s *step) giveRooms() {
+	all := s.rooms
+	s.rooms = nil
+	for _, r := range all {
+		r.touched = false
+	}
+	for _, r := range all {
+		s.giveRoomsOf(r)
+	}
+}
+
+func (s *step) giveRoomsOf(r *reservation) {
+	var held, waiting []*entry
+	for _, p := range sorted(r.members) {
+		if t := s.takerOf(p.inst); t != nil && t.inst.State == compute.StateQueued {
+			waiting = append(waiting, t)
+		} else if free(p) && s.ready(p) {
+			held = append(held, p)
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	slices.SortStableFunc(waiting, func(a, b *entry) int { return a.inst.QueuedAt.Compare(b.inst.QueuedAt) })
+	for _, t := range waiting {
+		if n := slices.IndexFunc(held, func(p *entry) bool { return s.better(t, p) }); n >= 0 {
+			s.giveRoom(t, held[n])
+			held = slices.Delete(held, n, n+1)
+		}
+	}
+}
+
+// better says whether what waits is to have this placeholder and not its own.
+func (s *step) better(t, than *entry) bool {
+	own, failed := s.placeholderOf(t.inst), failedHosts(t.inst)
+	refused := t.pub.state == heldForReservation && s.reservationLets(t)
+	switch {
+	case !s.ready(own):
+		return true
+	case refused:
+		return than.inst.Host != own.inst.Host
+	}
+	return slices.Contains(failed, own.inst.Host) && !slices.Contains(failed, than.inst.Host)
+}
+
+// giveRoom gives what waits a placeholder in place of its own.
+func (s *step) giveRoom(t, p *entry) {
+	own := s.placeholderOf(t.inst)
+	told := own.inst.State == compute.StateActive && t.inst.PublishAt.IsZero()
+	s.setTaker(p, t.inst.ID)
+	s.change(t, func(inst *compute.Instance) {
+		if inst.Boot.Takes(compute.InPlaceholder{ID: p.inst.ID}); told {
+			requeue(inst, inst.PublishAt)
+		}
+	})
+	s.setTaker(own, "")
+}
