@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// reserve boots a placeholder.
+func (c *cell) reserve(n int) {
+	c.boot(n, "small", func(b *compute.Build) { b.Placeholder = true })
+}
+
+// take boots an instance into the room of a placeholder.
+func (c *cell) take(n, placeholder int, change ...func(*compute.Build)) {
+	b := compute.Build{
+		Instance: id(n), Project: "p", Attempt: 1, Queue: "small", Resources: c.queues["small"].queue.Resources,
+		In: compute.InPlaceholder{ID: id(placeholder), Attempt: 1},
+	}
+	c.pinBuild(b, func(b *compute.Build) {
+		for _, f := range change {
+			f(b)
+		}
+	})
+}
+
+// wantFree is how many more small machines have room by the beacon.
+func (c *cell) wantFree(n int64) {
+	c.t.Helper()
+	if got := c.beacon().Free[compute.MemoryMB] / small[compute.MemoryMB]; got != n {
+		c.t.Errorf("%d small machines have room, want %d", got, n)
+	}
+}
+
+// faults are calls of the hypervisor that fail while they are to.
+type faults struct {
+	off  atomic.Bool
+	call func(fake.Call) bool
+	err  error
+}
+
+func (f *faults) options() fake.Options {
+	return fake.Options{Fault: func(c fake.Call) *fake.Fault {
+		if f.off.Load() && f.call(c) {
+			return &fake.Fault{Err: f.err}
+		}
+		return nil
+	}}
+}
+
+// A host that has a fault for a while makes what is booted into the room that it holds once that has passed, and refuses it
+// not: its placeholder would go, and the room be open to anybody.
+func TestTakerOutwaitsAFault(t *testing.T) {
+	f := &faults{call: func(c fake.Call) bool { return c.Method == "List" }, err: errors.New("no connection")}
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, f.options(), nil)
+		c.reserve(1)
+		pass(2 * time.Second)
+		c.want(compute.StateActive)
+		f.off.Store(true)
+		pass(20 * time.Second)
+		if b := c.beacon(); b.State != compute.HostQuarantined {
+			t.Fatalf("the host is %s", b.State)
+		}
+		c.take(2, 1)
+		pass(20 * time.Second)
+		if c.want(compute.StateActive, compute.StateQueued); c.reported(compute.ReportClaim, 2) > 0 {
+			t.Error("a host in quarantine begins it")
+		}
+		f.off.Store(false)
+		pass(30 * time.Second)
+		c.want(compute.StateActive, compute.StateActive)
+		if n := c.reported(compute.ReportPinned, 2); n > 0 {
+			t.Errorf("it was refused %d times", n)
+		}
+		stop(c, c.node)
+	})
+}
+
+// What the operator wants is no fault that passes: a host that is drained or disabled refuses it.
+func TestTakerIsRefused(t *testing.T) {
+	for _, state := range []compute.HostState{compute.HostDraining, compute.HostDisabled} {
+		t.Run(state.String(), func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.start(dir, fake.Options{}, nil)
+				c.reserve(1)
+				pass(2 * time.Second)
+				c.desire(state, 3)
+				pass(2 * time.Second)
+				c.take(2, 1)
+				pass(2 * time.Second)
+				if n := c.reported(compute.ReportPinned, 2); n != 1 {
+					t.Errorf("it was refused %d times", n)
+				}
+				if c.state(2) != compute.StateError { // as the small conductor has what is pinned and refused
+					t.Errorf("it is %s", c.state(2))
+				}
+				stop(c, c.node)
+			})
+		})
+	}
+}
