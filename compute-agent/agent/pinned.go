@@ -52,10 +52,10 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = checkBuild(b).Error()
 	case !accepts(b, l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
+	case b.In.ID != "": // without its key it fails here, and so counts: no other host is to have it
+		why = l.tasks.noRoomIn(b)
 	case closed != "":
 		why = closed
-	case b.In.ID != "":
-		why = l.tasks.noRoomIn(b)
 	case l.waitsForRoom(b):
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())

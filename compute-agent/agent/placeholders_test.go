@@ -4,12 +4,15 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/sealed"
 )
 
 // reserve boots a placeholder.
@@ -105,4 +108,31 @@ func TestTakerIsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is booted into a host's room and has user data that the host cannot open fails there, as often as it has attempts: it
+// has nowhere else to go. Its placeholder stays, and the host goes on taking other work.
+func TestTakerWithoutItsKey(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		c.reserve(1)
+		pass(2 * time.Second)
+		c.take(2, 1, sealedFor(t, keys, 2))
+		pass(5 * time.Second)
+		c.want(compute.StateActive, compute.StateError)
+		if n, failed := c.reported(compute.ReportPinned, 2), c.reported(compute.ReportFailed, 2); n > 0 || failed != 3 {
+			t.Errorf("it was refused %d times, and failed %d times", n, failed)
+		}
+		b := c.beacon()
+		if b.State != compute.HostEnabled || len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "sealed under key") {
+			t.Errorf("the host is %s, and warns of %q", b.State, b.Warnings)
+		}
+		c.take(3, 1)
+		pass(5 * time.Second)
+		if c.state(3) != compute.StateActive {
+			t.Errorf("the next one is %s", c.state(3))
+		}
+		stop(c, c.node)
+	})
 }
