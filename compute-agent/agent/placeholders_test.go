@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/sealed"
@@ -135,4 +136,29 @@ func TestTakerWithoutItsKey(t *testing.T) {
 		}
 		stop(c, c.node)
 	})
+}
+
+// A placeholder and what has its room hold that once, also where the host looks for machines to take away, and hold it until
+// both go. A placeholder is never one of these.
+func TestTakenRoomCountsOnce(t *testing.T) {
+	room := compute.InPlaceholder{ID: id(1), Attempt: 2}
+	for name, c := range map[string]struct {
+		in         compute.InPlaceholder
+		held, here task.Stage // of the placeholder, and of what has its room
+		want       int
+	}{
+		"both stay":             {room, task.Running, task.Running, 1},
+		"the placeholder goes":  {room, task.Ending, task.Running, 1},
+		"what took it goes":     {room, task.Running, task.Ending, 1},
+		"both go":               {room, task.Ending, task.Ending, 0},
+		"it is another attempt": {compute.InPlaceholder{ID: id(1), Attempt: 1}, task.Running, task.Running, 2},
+	} {
+		ts := tasks{
+			id(1): {Instance: id(1), Attempt: 2, Placeholder: true, Stage: c.held, Resources: small, Preemptible: true},
+			id(2): {Instance: id(2), Attempt: 1, In: c.in, Stage: c.here, Resources: small},
+		}
+		if kept, may, wanted := ts.movable(); len(kept) != c.want || len(may)+len(wanted) > 0 {
+			t.Errorf("%s: %d hold room, want %d; %v may go", name, len(kept), c.want, may)
+		}
+	}
 }

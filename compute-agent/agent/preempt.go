@@ -59,7 +59,7 @@ func (ts tasks) movable() (kept []offer.Held, may []offer.Movable, wanted []comp
 	for id, t := range ts {
 		held := offer.Held{Resources: t.Resources, Place: t.Place}
 		switch {
-		case t.Stage == task.Ending:
+		case t.Stage == task.Ending, ts.stays(t.In): // that room stays held, whether or not this one goes
 		case t.Stage == task.Running && t.Wanted:
 			wanted = append(wanted, id)
 		case movable(t):
@@ -72,7 +72,9 @@ func (ts tasks) movable() (kept []offer.Held, may []offer.Movable, wanted []comp
 }
 
 // movable says whether a machine may be taken away, and is not yet.
-func movable(t *task.Task) bool { return t.Stage == task.Running && t.Preemptible && !t.Wanted }
+func movable(t *task.Task) bool {
+	return t.Stage == task.Running && t.Preemptible && !t.Wanted && !t.Placeholder
+}
 
 // preemptible is what the machines have together that may be taken away.
 func (ts tasks) preemptible() compute.Resources {
