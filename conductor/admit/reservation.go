@@ -162,9 +162,34 @@ func (s *step) takerChanged(t *entry) {
 	if t.inst.State.Ended() {
 		s.setTaker(p, "")
 	}
-	if p.inst.State == compute.StateQueued && p.pub.state == heldForReservation && !t.inst.State.OnHost() {
-		s.emitEffects(p)
+	waits := p.inst.State == compute.StateQueued && (p.pub.state == heldForReservation || p.inst.Boot.Placeholder().Kept)
+	if waits && !t.inst.State.OnHost() {
+		s.offerKept(p)
 	}
+}
+
+// noteKept has the record of a placeholder say that it is in no queue, as long as what has taken it is on a host. It looks
+// at the next version before that is the record.
+func (s *State) noteKept(next *compute.Instance) {
+	if is := next.Boot.Placeholder(); is.Of != "" && is.Kept != s.kept(next) {
+		next.Boot.Keep(!is.Kept)
+	}
+}
+
+// kept says whether a placeholder that waits is not to be offered, since its taker is on a host.
+func (s *State) kept(p *compute.Instance) bool {
+	t := s.takerOf(p)
+	return p.State == compute.StateQueued && t != nil && t.inst.State.OnHost()
+}
+
+// offerKept offers a placeholder of which the taker is on no host any more.
+func (s *step) offerKept(p *entry) {
+	if p.inst.Boot.Placeholder().Kept {
+		next := *p.inst
+		next.Version++
+		s.record(p, &next)
+	}
+	s.emitEffects(p)
 }
 
 // reservationLets says whether a placeholder, or what takes one, may be offered now.

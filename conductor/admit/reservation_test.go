@@ -14,6 +14,9 @@ func (c *checked) verifyReservations() {
 	live := map[compute.ReservationKey]int{}
 	for _, inst := range c.last {
 		p, in := inst.Boot.Placeholder(), inst.Boot.In()
+		if t := c.last[p.Taker]; p.Kept != (inst.State == compute.StateQueued && t != nil && t.State.OnHost()) {
+			c.t.Fatalf("placeholder %s is %s, kept is %t, and its taker %s is %+v", inst.ID, inst.State, p.Kept, p.Taker, t)
+		}
 		if inst.HoldsRoom() {
 			live[compute.ReservationKey{Project: inst.Project, Name: p.Of}]++
 			if t := c.last[p.Taker]; p.Taker != "" && (t == nil || t.State.Ended() || t.Boot.In().ID != inst.ID) {

@@ -256,6 +256,9 @@ func describe(inst *compute.Instance) string {
 		if text += " for " + string(p.Of); p.Taker != "" {
 			text += ", taken by " + short(p.Taker)
 		}
+		if p.Kept {
+			text += ", kept"
+		}
 	}
 	if in := inst.Boot.In(); in.ID != "" {
 		if text += " in " + short(in.ID); in.Attempt > 0 {

@@ -100,6 +100,7 @@ func (s *step) record(e *entry, next *compute.Instance) {
 		was = old.State
 	}
 	s.out.Was = append(s.out.Was, was)
+	s.noteKept(next)
 	s.shared.Instance(next)
 	set, kept := s.setOf(e.inst), e.kept()
 	s.replace(e, next, s.now)

@@ -37,6 +37,7 @@ type Placeholder struct {
 	From  time.Time       // before, nothing starts in it
 	Until time.Time       // then it ends
 	Taker InstanceID      // the instance that has it; empty: it is free
+	Kept  bool            // it is queued and in no queue: what has taken it is on a host that does not hold it any more
 }
 
 // InPlaceholder is which placeholder an instance has. The zero value is none.
@@ -74,6 +75,9 @@ func (b *Boot) In() InPlaceholder {
 
 // TakenBy makes a placeholder one that an instance has taken; empty: one that is free.
 func (b *Boot) TakenBy(id InstanceID) { b.change(func(r *PlacementRules) { r.Placeholder.Taker = id }) }
+
+// Keep says of a placeholder whether it is kept out of its queue.
+func (b *Boot) Keep(kept bool) { b.change(func(r *PlacementRules) { r.Placeholder.Kept = kept }) }
 
 // Takes makes the boot one that has a placeholder.
 func (b *Boot) Takes(in InPlaceholder) { b.change(func(r *PlacementRules) { r.In = in }) }

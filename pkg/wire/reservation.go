@@ -36,6 +36,7 @@ func placeholderTo(p compute.Placeholder) *pb.Placeholder {
 	}
 	return &pb.Placeholder{
 		Reservation: text(p.Of), Size: p.Size, From: stamp(p.From), Until: stamp(p.Until), Taker: text(p.Taker),
+		Kept: p.Kept,
 	}
 }
 
@@ -47,6 +48,7 @@ func placeholderFrom(r *reader, m *pb.Placeholder) compute.Placeholder {
 		From:  r.time("placeholder.from", m.GetFrom()),
 		Until: r.time("placeholder.until", m.GetUntil()),
 		Taker: compute.InstanceID(m.GetTaker()),
+		Kept:  m.GetKept(),
 	}
 	r.check(p.Of.Check())
 	perhaps(r, p.Taker)

@@ -373,7 +373,7 @@ func reservedSamples() []sample {
 	boot.Boot.Host, boot.Boot.Avoid = "", nil
 	boot.Boot.Reserving("nightly")
 	held, taker := sampleInstanceRecord(), sampleInstanceRecord()
-	held.Boot.AsPlaceholder(compute.Placeholder{Of: "nightly", Size: 2, From: at(30), Until: at(40), Taker: boot.Instance})
+	held.Boot.AsPlaceholder(compute.Placeholder{Of: "nightly", Size: 2, From: at(30), Until: at(40), Taker: boot.Instance, Kept: true})
 	in := compute.InPlaceholder{ID: placeholder, Attempt: 2}
 	taker.Boot.Host, taker.Boot.Avoid = "", nil
 	taker.Boot.Reserving("nightly")

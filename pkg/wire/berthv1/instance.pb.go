@@ -713,7 +713,9 @@ type Placeholder struct {
 	// until is when it ends.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	// taker is the instance that has it, and counts in the quota in its place; empty: it is free.
-	Taker         string `protobuf:"bytes,5,opt,name=taker,proto3" json:"taker,omitempty"`
+	Taker string `protobuf:"bytes,5,opt,name=taker,proto3" json:"taker,omitempty"`
+	// kept says that it waits in the conductor, in no queue: what has taken it is on a host that no longer holds it.
+	Kept          bool `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -781,6 +783,13 @@ func (x *Placeholder) GetTaker() string {
 		return x.Taker
 	}
 	return ""
+}
+
+func (x *Placeholder) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
 }
 
 // InstanceSet is the set of instances that start all or not at all.
@@ -1071,13 +1080,14 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12.\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12\x14\n" +
 	"\x05going\x18\x06 \x01(\bR\x05going\x12.\n" +
-	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\"\xbb\x01\n" +
+	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\"\xcf\x01\n" +
 	"\vPlaceholder\x12 \n" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12.\n" +
 	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
-	"\x05taker\x18\x05 \x01(\tR\x05taker\"a\n" +
+	"\x05taker\x18\x05 \x01(\tR\x05taker\x12\x12\n" +
+	"\x04kept\x18\x06 \x01(\bR\x04kept\"a\n" +
 	"\vInstanceSet\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
