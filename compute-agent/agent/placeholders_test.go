@@ -162,3 +162,26 @@ func TestTakenRoomCountsOnce(t *testing.T) {
 		}
 	}
 }
+
+// A host that cannot write placeholders down does not take one after the other: it is quarantined as one on which machines do
+// not start. That placeholders are held there says nothing of machines.
+func TestPlaceholdersThatFail(t *testing.T) {
+	placeholders := &faults{
+		call: func(c fake.Call) bool { return c.Method == "Prepare" }, err: errors.New("no space left"),
+	}
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		c.start(dir, placeholders.options(), nil)
+		pass(time.Second)
+		for n := 1; n <= 4; n++ {
+			placeholders.off.Store(n != 2)
+			c.reserve(n)
+			pass(time.Second)
+		}
+		c.want(compute.StateError, compute.StateActive, compute.StateError, compute.StateError)
+		if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "no space left") {
+			t.Errorf("after three failures and a placeholder between them the host is %s: %s", b.State, b.Reason)
+		}
+		stop(c, c.node)
+	})
+}

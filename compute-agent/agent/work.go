@@ -153,8 +153,8 @@ func (l *loop) called(c *call, e task.Event, err error) {
 // is the request's own fault, says nothing about the host; nor does an image that is
 // broken here, which is counted by itself, nor a key that it lacks.
 func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
-	if t.Placeholder {
-		return // a note on the disk
+	if t.Placeholder && err == nil {
+		return // that a note can be written says nothing of machines; that it cannot says enough
 	}
 	var f task.Failure
 	switch e := e.(type) {
