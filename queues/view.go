@@ -336,7 +336,8 @@ func needOf(i compute.Instance) need {
 		if i.PublishAt.After(due) {
 			due = i.PublishAt
 		}
-		waiting := i.Boot.Host == "" && i.Boot.In().ID == "" // pinned work is in no queue, nor is what takes a placeholder
+		// pinned work is in no queue, nor is what takes a placeholder, or a placeholder that its conductor keeps
+		waiting := i.Boot.Host == "" && i.Boot.In().ID == "" && !i.Boot.Placeholder().Kept
 		is := need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
 		if whole := i.Whole(); whole != "" {
 			if is.waiting = i.Leads(); is.waiting { // one record is of all of its set

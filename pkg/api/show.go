@@ -69,6 +69,9 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if p := s.placeholderOf(i); p != nil {
 		return &compute.Reason{Code: compute.ReservationWaits, Detail: compute.WaitsIn(p, s.now.log)}
 	}
+	if i.Boot.Placeholder().Kept {
+		return &compute.Reason{Code: compute.ReservationWaits, Detail: compute.KeptFor(i)}
+	}
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)
 	}

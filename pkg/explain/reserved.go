@@ -39,6 +39,16 @@ func (f Facts) taking() Told {
 	}
 }
 
+// kept is a placeholder for which no host is asked.
+func (f Facts) kept() Told {
+	of := f.Instance.Boot.Placeholder()
+	return Told{
+		Summary: "it waits in no queue, for " + compute.KeptFor(f.Instance),
+		Next:    []Event{{At: of.Until, What: "the reservation ends"}},
+		Asker:   []string{fmt.Sprintf("see what has taken it: berth explain %s", of.Taker)},
+	}
+}
+
 // holding is a placeholder that a host holds.
 func (f Facts) holding(p compute.Placeholder) Told {
 	who := "nobody has taken it"

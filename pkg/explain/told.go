@@ -107,6 +107,8 @@ func (f Facts) queued() Told {
 	i := f.Instance
 	var out Told
 	switch {
+	case i.Boot.Placeholder().Kept:
+		out = f.kept()
 	case i.IsPlaceholder() && i.PublishAt.After(f.Now) && len(i.Failures) == 0:
 		out = f.early()
 	case i.PublishAt.After(f.Now) && i.Waits() && len(i.Failures) == 0:
