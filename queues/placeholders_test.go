@@ -3,12 +3,36 @@
 package queues
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/queues/advise"
+	"github.com/berth-project/berth/queues/save"
 )
+
+// TestSavingsKnowPlaceholders: what is room of a reservation is said to be that, so that nothing is taken away for it.
+func TestSavingsKnowPlaceholders(t *testing.T) {
+	v := newView(Options{Advice: advise.DefaultRules()}.withDefaults())
+	now, want := time.Now(), []bool{true, false}
+	for n, placeholder := range want {
+		v.instance(instance(n, "q", compute.StateQueued, func(i *compute.Instance) {
+			if i.QueuedAt = now.Add(time.Duration(n-2) * time.Second); placeholder {
+				i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1})
+			}
+		}), now)
+	}
+	var got []bool
+	savings{v.advisor, v}.Waiting(now, func(_ compute.QueueName, first []save.Build) {
+		for _, b := range first {
+			got = append(got, b.Placeholder)
+		}
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("placeholders are %v, want %v", got, want)
+	}
+}
 
 // TestKeptPlaceholdersAreNotWaitedFor: a placeholder that its conductor keeps lies in no queue, and may come to: its queue stays,
 // and no host is told that work is there until it is offered.

@@ -13,7 +13,8 @@
 //	                                               time and twice as long after each, up to MostPause
 //
 // A host on which preemptible machines run may have some of them taken away for work of a class above the low one, and goes
-// before others then: the work need not wait until machines end. It is told so (Look.Preempt), and chooses which.
+// before others then: the work need not wait until machines end. It is told so (Look.Preempt), and chooses which. None go for
+// a placeholder of a reservation, which may stand empty, nor for work behind one in the same queue: that would have the room.
 //
 // At most one host in Share saves at a time, and one in any case; the work that has waited longest comes first. Those that
 // have machines taken away are not counted: nothing lies idle there. A host

@@ -26,6 +26,7 @@ type Saver struct {
 type queue struct {
 	name   compute.QueueName
 	seen   map[string]time.Time // since when each of its first builds is known to wait
+	room   int                  // how many of them lie before the first placeholder: for so many hosts may make room
 	class  compute.Priority
 	late   []Build   // of them: those that have waited long enough, in their order
 	since  time.Time // since when the first of those waits
@@ -119,7 +120,7 @@ func (s *Saver) note(now time.Time) {
 				}
 			}
 		}
-		q.seen = seen
+		q.seen, q.room = seen, beforePlaceholders(first)
 		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
 	})
 	for name, q := range s.queues {
@@ -130,6 +131,15 @@ func (s *Saver) note(now time.Time) {
 			delete(s.queues, name)
 		}
 	}
+}
+
+// beforePlaceholders is how many builds lie before the first placeholder. What is behind one would leave it the room.
+func beforePlaceholders(builds []Build) int {
+	n := slices.IndexFunc(builds, func(b Build) bool { return b.Placeholder })
+	if n < 0 {
+		return len(builds)
+	}
+	return n
 }
 
 func (s *Saver) queue(name compute.QueueName) *queue {
@@ -211,7 +221,7 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 
 // repeat tells the hosts that save for a queue once more, now and then.
 func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
-	for _, h := range q.hosts() {
+	for i, h := range q.hosts() {
 		x := q.savers[h]
 		if now.Sub(x.told) < toldEvery {
 			continue
@@ -222,7 +232,7 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 			continue
 		}
 		x.told, x.preempt = now, x.preempt || s.makesRoom(q, h)
-		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt}})
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt && i < q.room}})
 	}
 	return out
 }
@@ -273,7 +283,17 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
 func (s *Saver) makesRoom(q *queue, h compute.HostID) bool {
-	return q.class != compute.PriorityLow && s.world.MakesRoom(q.name, h)
+	return q.class != compute.PriorityLow && q.making(h) < q.room && s.world.MakesRoom(q.name, h)
+}
+
+// making is how many hosts but this one may have machines taken away for a queue.
+func (q *queue) making(but compute.HostID) (n int) {
+	for h, x := range q.savers {
+		if x.preempt && h != but {
+			n++
+		}
+	}
+	return n
 }
 
 // wants says whether another host is to save for the queue.
