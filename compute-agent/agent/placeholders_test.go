@@ -58,6 +58,110 @@ func (f *faults) options() fake.Options {
 	}}
 }
 
+// What is booted into held room starts on a full host, and that room is nobody else's until both the placeholder and what has
+// it are gone, whichever goes first.
+func TestHeldRoomIsNeverOpen(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		c.reserve(1)
+		pass(2 * time.Second)
+		for n := 2; n <= 9; n++ { // the last has no room
+			c.boot(n, "small")
+		}
+		waits := func(after string) {
+			t.Helper()
+			pass(time.Minute)
+			if c.wantFree(0); c.state(9) != compute.StateQueued {
+				t.Fatalf("another has got the room after %s: it is %s", after, c.state(9))
+			}
+		}
+		waits("it was held")
+		for n := 10; n <= 11; n++ {
+			c.take(n, 1)
+			if waits("it was taken"); c.state(n) != compute.StateActive {
+				t.Fatalf("what took it is %s", c.state(n))
+			}
+			if n == 10 {
+				c.take(12, 1) // it waits until the one before has left
+				waits("it was taken twice")
+				if c.reported(compute.ReportClaim, 12)+c.reported(compute.ReportPinned, 12) > 0 {
+					t.Error("a second one has the room, or is refused, while the first is there")
+				}
+				c.delete(12)
+				c.delete(10)
+				waits("what took it was deleted")
+			}
+		}
+		c.delete(1)
+		waits("its placeholder was deleted")
+		c.delete(11)
+		pass(5 * time.Second)
+		if c.state(9) != compute.StateActive {
+			t.Errorf("nobody holds the room, and what waits is %s", c.state(9))
+		}
+		stop(c, c.node)
+	})
+}
+
+// A host that is drained gives up what is held and free, and what is taken once that has gone.
+func TestDrainGivesUpHeldRoom(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		c.reserve(1)
+		c.reserve(2)
+		pass(2 * time.Second)
+		c.take(3, 1)
+		pass(5 * time.Second)
+		c.drain(5, time.Time{})
+		pass(5 * time.Second)
+		// as the small conductor has what is gone from a host
+		c.want(compute.StateActive, compute.StateError, compute.StateActive)
+		if n := c.reported(compute.ReportGone, 2); n != 1 {
+			t.Errorf("it says %d times that what was free is gone", n)
+		}
+		c.delete(3)
+		pass(5 * time.Second)
+		c.want(compute.StateError, compute.StateError, compute.StateDeleted)
+		c.wantLeft(compute.HostDraining, time.Time{}, 0)
+		stop(c, c.node)
+	})
+}
+
+// After a restart what has the room of a placeholder has it still, and it counts once: also where the journal is lost, as soon as
+// the conductor has said whose room it is.
+func TestTakenRoomAcrossLives(t *testing.T) {
+	for name, lost := range map[string]bool{"with its journal": false, "without its journal": true} {
+		t.Run(name, func(t *testing.T) {
+			other := t.TempDir()
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.start(dir, fake.Options{}, nil)
+				c.reserve(1)
+				c.reserve(2)
+				pass(2 * time.Second)
+				c.take(3, 1)
+				pass(5 * time.Second)
+				c.wantFree(6)
+				stop(c, c.node)
+				if lost {
+					dir = other
+				}
+				c.start(dir, fake.Options{}, nil)
+				pass(20 * time.Second)
+				c.want(compute.StateActive, compute.StateActive, compute.StateActive)
+				c.wantFree(6)
+				c.take(4, 2)
+				c.delete(3)
+				pass(5 * time.Second)
+				c.take(5, 1)
+				pass(5 * time.Second)
+				c.want(compute.StateActive, compute.StateActive, compute.StateDeleted, compute.StateActive, compute.StateActive)
+				c.wantFree(6)
+				stop(c, c.node)
+			})
+		})
+	}
+}
+
 // A host that has a fault for a while makes what is booted into the room that it holds once that has passed, and refuses it
 // not: its placeholder would go, and the room be open to anybody.
 func TestTakerOutwaitsAFault(t *testing.T) {
