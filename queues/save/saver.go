@@ -283,7 +283,7 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
 func (s *Saver) makesRoom(q *queue, h compute.HostID) bool {
-	return q.class != compute.PriorityLow && q.making(h) < q.room && s.world.MakesRoom(q.name, h)
+	return q.class != compute.PriorityLow && s.world.MakesRoom(q.name, h) && q.making(h) < q.room
 }
 
 // making is how many hosts but this one may have machines taken away for a queue.
