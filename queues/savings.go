@@ -36,7 +36,9 @@ func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Buil
 			if v.groups.told(v.groups.members[w.key].group) {
 				continue // it is offered to one host, and lies in no queue
 			}
-			first = append(first, save.Build{Key: w.key, Class: v.listed[q].Priority, Not: v.keptFrom(w.key)})
+			first = append(first, save.Build{
+				Key: w.key, Class: v.listed[q].Priority, Not: v.keptFrom(w.key), Placeholder: v.need[w.key].holds,
+			})
 		}
 		if len(first) > 0 {
 			each(q, first, taken)

@@ -63,6 +63,7 @@ type need struct {
 	queue   compute.QueueName
 	own     compute.QueueName // must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
 	waiting bool              // its work is in the queue, or will be
+	holds   bool              // it is a placeholder
 	due     time.Time         // when it is published
 	avoid   string            // the hosts where it is never to be built, each once, with spaces between
 }
@@ -339,8 +340,9 @@ func needOf(i compute.Instance) need {
 		if i.PublishAt.After(due) {
 			due = i.PublishAt
 		}
-		waiting := i.Boot.Host == "" && i.Boot.In().ID == "" // pinned work is in no queue, nor is what takes a placeholder
-		is := need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
+		// pinned work is in no queue, nor is what takes a placeholder, or a placeholder that its conductor keeps
+		waiting := i.Boot.Host == "" && i.Boot.In().ID == "" && !i.Boot.Placeholder().Kept
+		is := need{queue: i.Queue, waiting: waiting, holds: i.IsPlaceholder(), due: due, avoid: hostList(i.Boot.Avoid)}
 		if whole := i.Whole(); whole != "" {
 			if is.waiting = i.Leads(); is.waiting { // one record is of all of its set
 				is.queue, is.own = whole, i.Queue

@@ -27,17 +27,26 @@ func prepare(d hypervisor.Driver, keys *sealed.Keys, t task.Task, b compute.Buil
 		if b.Sealed != "" {
 			data, err := keys.Open(sealed.Owner{Project: b.Project, Instance: b.Instance}, b.Sealed)
 			if err != nil {
-				class := compute.FailureRequest // on no host it opens
-				if compute.KindOf(err) == compute.KindUnavailable {
-					class = compute.FailureHost // the key is not here; others may have it
-				}
-				return nil, &hypervisor.Error{Class: class, Message: err.Error()}
+				return nil, closed(err)
 			}
 			spec.UserData = data
 		}
 		return task.Prepared{}, d.Prepare(ctx, spec)
 	}
 }
+
+// closed is the failure of user data that cannot be opened.
+func closed(err error) error {
+	if compute.KindOf(err) != compute.KindUnavailable {
+		return &hypervisor.Error{Class: compute.FailureRequest, Message: err.Error()} // on no host it opens
+	}
+	return keyless{&hypervisor.Error{Class: compute.FailureHost, Message: err.Error()}} // others may have the key
+}
+
+// keyless is a failure for want of a key, which says nothing of how machines start here.
+type keyless struct{ error }
+
+func (k keyless) Unwrap() error { return k.error }
 
 func launch(d hypervisor.Driver, t task.Task) work {
 	return func(ctx context.Context) (task.Event, error) {

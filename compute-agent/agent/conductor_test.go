@@ -134,8 +134,8 @@ func (c *cell) effects(x *inst) {
 		if cmd.Queue = x.build.Queue; x.build.Group != nil {
 			cmd.Group = x.build.Group.Name
 		}
-		if c.older {
-			cmd.Queue, cmd.Group = "", ""
+		if cmd.In = x.build.In; c.older {
+			cmd.Queue, cmd.Group, cmd.In = "", "", compute.InPlaceholder{}
 		}
 		tell(compute.CommandConfirm)
 	}

@@ -25,7 +25,7 @@ func (l *loop) startPinned(now time.Time) {
 			return true
 		}
 		place, fits := l.placeFor(b)
-		if !fits || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
+		if !fits || l.outwaits(b, now) || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
 		l.beginTask(b, true, place)
@@ -46,16 +46,16 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = "an instance of another project with this id is here"
 	case l.stopping, l.late(b):
 		return true
-	case state != compute.HostEnabled:
+	case state != compute.HostEnabled && !l.outwaits(b, now):
 		why = strings.TrimSuffix(fmt.Sprintf("the host is %s: %s", state, reason), ": ") // operators may give none
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
 	case !accepts(b, l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
+	case b.In.ID != "": // without its key it fails here, and so counts: no other host is to have it
+		why = l.tasks.noRoomIn(b)
 	case closed != "":
 		why = closed
-	case b.In.ID != "":
-		why = l.tasks.noRoomIn(b)
 	case l.waitsForRoom(b):
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())
@@ -65,6 +65,13 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	}
 	l.tellNotTaken(b, why)
 	return true
+}
+
+// outwaits says whether work waits here until a fault of the host has passed. What has its room here does: if it were refused,
+// its placeholder would go, and that room be open to anybody.
+func (l *loop) outwaits(b compute.Build, now time.Time) bool {
+	state, _ := l.state(now)
+	return b.In.ID != "" && state == compute.HostQuarantined
 }
 
 // tellNotTaken tells the conductor why work is not taken that no other host will look at now.

@@ -27,6 +27,12 @@ func (ts tasks) taken() map[compute.InPlaceholder]bool {
 	return taken
 }
 
+// stays says whether a placeholder is here and does not end.
+func (ts tasks) stays(in compute.InPlaceholder) bool {
+	p := ts[in.ID]
+	return p != nil && p.Placeholder && p.Attempt == in.Attempt && p.Stage != task.Ending
+}
+
 // noRoomIn is why work cannot have the room of its placeholder here; empty: it can, perhaps in a moment.
 func (ts tasks) noRoomIn(b compute.Build) string {
 	p := ts[b.In.ID]

@@ -91,7 +91,7 @@ func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
 	for id, t := range ts {
 		held := offer.Held{Resources: t.Resources, Place: t.Place}
 		switch {
-		case t.Stage == task.Ending:
+		case t.Stage == task.Ending, ts.stays(t.In): // that room stays held, whether or not this one goes
 		case t.Stage == task.Running && t.Wanted:
 			wanted = append(wanted, offer.Movable{Held: held, Instance: id, Since: t.Since})
 		case movable(t):
@@ -104,7 +104,9 @@ func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
 }
 
 // movable says whether a machine may be taken away, and is not yet.
-func movable(t *task.Task) bool { return t.Stage == task.Running && t.Preemptible && !t.Wanted }
+func movable(t *task.Task) bool {
+	return t.Stage == task.Running && t.Preemptible && !t.Wanted && !t.Placeholder
+}
 
 // preemptible is what the machines have together that may be taken away.
 func (ts tasks) preemptible() compute.Resources {

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -150,10 +151,10 @@ func (l *loop) called(c *call, e task.Event, err error) {
 
 // judge counts starts for the black hole guard. What was interrupted, and what
 // is the request's own fault, says nothing about the host; nor does an image that is
-// broken here, which is counted by itself.
+// broken here, which is counted by itself, nor a key that it lacks.
 func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
-	if t.Placeholder {
-		return // a note on the disk
+	if t.Placeholder && err == nil {
+		return // that a note can be written says nothing of machines; that it cannot says enough
 	}
 	var f task.Failure
 	switch e := e.(type) {
@@ -185,6 +186,7 @@ func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
 	l.a.counts.failed.Add(1)
 	l.o.Metrics.failedAs(f.Class)
 	switch {
+	case errors.As(err, new(keyless)): // which its beacon warns of
 	case hypervisor.OfImage(err):
 		l.starts.imageFailed(image, f.Message, time.Now())
 	case f.Class != compute.FailureRequest:

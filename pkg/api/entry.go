@@ -119,9 +119,10 @@ func (k entry) host() compute.HostID {
 	return k.instance.Host
 }
 
-// waitsInQueue says whether its work waits in a queue. Work that is pinned to a host does not; of a set that is
-// offered whole the part does that leads.
+// waitsInQueue says whether its work waits in a queue. Work that is pinned to a host does not, nor does a
+// placeholder that its conductor keeps; of a set that is offered whole the part does that leads.
 func (k entry) waitsInQueue() bool {
 	return k.state() == compute.StateQueued && k.instance.Boot.Host == "" && k.instance.Boot.In().ID == "" &&
+		!k.instance.Boot.Placeholder().Kept &&
 		(k.instance.Whole() == "" || k.instance.Leads())
 }

@@ -83,7 +83,7 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 		f.Hosts, oldest = s.standings(i)
 		f.Group = s.group(i)
 		if i.IsPlaceholder() {
-			f.Taker, f.Older = s.kept(i), s.olderAgents()
+			f.Older = s.olderAgents()
 		}
 		hosts := s.fromAnswer(f.Hosts, oldest)
 		if !s.seesAmounts(i.Boot) {

@@ -465,6 +465,8 @@ func TestViewsMatchADumbOne(t *testing.T) {
 						ID: rapid.SampledFrom(ids).Draw(rt, "set"), Size: 2,
 						Whole: rapid.SampledFrom(queues).Draw(rt, "whole in"),
 					})
+				} else if rapid.Bool().Draw(rt, "a placeholder") {
+					i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Kept: rapid.Bool().Draw(rt, "kept")})
 				}
 				v.apply([]change{{key: at, instance: i}})
 				place := unixNano(i.QueuedAt)
@@ -504,7 +506,7 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 				}
 			}
 			i := k.instance
-			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && cmp.Or(i.Whole(), i.Queue) == q {
+			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && !i.Boot.Placeholder().Kept && cmp.Or(i.Whole(), i.Queue) == q {
 				if i.Whole() == "" || i.ID == i.Boot.Set().ID { // one record is of all of the set
 					line = append(line, i)
 				}

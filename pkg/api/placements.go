@@ -366,13 +366,7 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 		at, _ := slices.BinarySearchFunc(left, v.Host, func(h explain.Host, name compute.HostID) int {
 			return cmp.Compare(h.Beacon.Host, name)
 		})
-		var there []*compute.Instance
-		for _, k := range s.views.instances.onHost(v.Host) {
-			if k.instance.State == compute.StateStarting || k.instance.State == compute.StateActive { // others go already
-				there = append(there, k.instance)
-			}
-		}
-		gone := explain.ToGo(w, left[at], there)
+		gone := explain.ToGo(w, left[at], s.mayGo(v.Host))
 		if len(gone) == 0 {
 			continue
 		}
@@ -390,6 +384,25 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 		return out
 	}
 	return nil
+}
+
+// mayGo are the instances on a host that free something if they alone go, and do not go already. A placeholder and what has
+// its room do not: the other one holds it on.
+func (s *presenter) mayGo(h compute.HostID) (there []*compute.Instance) {
+	held, taken := map[compute.InPlaceholder]bool{}, map[compute.InPlaceholder]bool{}
+	on := s.views.instances.onHost(h)
+	for _, k := range on {
+		held[compute.InPlaceholder{ID: k.instance.ID, Attempt: k.instance.Attempt}] = k.instance.HoldsRoom()
+		taken[k.instance.Boot.In()] = true
+	}
+	for _, k := range on {
+		i := k.instance
+		alone := !held[i.Boot.In()] && !(i.IsPlaceholder() && taken[compute.InPlaceholder{ID: i.ID, Attempt: i.Attempt}])
+		if alone && (i.State == compute.StateStarting || i.State == compute.StateActive) {
+			there = append(there, i)
+		}
+	}
+	return there
 }
 
 // quotaSteps is what the quota of a project would be used for a mix, with its limits and what it uses now.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -265,6 +266,49 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 	}
 	if sent := n.published(); len(sent) != 0 {
 		t.Errorf("asking wrote %v", sent)
+	}
+}
+
+// TestPlacementsLeaveReservedRoomAlone: a machine in the room of a placeholder frees nothing, and neither does that; what is no
+// more in such room does, and so does a placeholder that nobody has taken.
+func TestPlacementsLeaveReservedRoomAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt compute.Attempt // of the placeholder, whose first the machine is in
+		size    int64           // of the placeholder
+		taken   bool
+		want    compute.InstanceID
+	}{
+		"taken": {1, 4, true, ""}, "in the room of an earlier attempt": {2, 3, true, id2}, "free": {1, 4, false, id1},
+	} {
+		n := auditedNode(t)
+		n.Hosts([]wire.Record{{Key: []byte("h1")}}, true)
+		n.as = n.token(auth.RoleAdmin, "")
+		n.sells("six", 6)
+		n.hears(offering("rack1", 2))
+		n.hears(offering("rack2", 1))
+		on := func(id compute.InstanceID, processors int64, change func(*compute.Instance)) compute.Instance {
+			return instance(id, "a", compute.StateActive, func(i *compute.Instance) {
+				i.Host, i.Resources = "rack1", compute.Resources{compute.VCPU: processors}
+				change(i)
+			})
+		}
+		placeholder := on(id1, c.size, func(i *compute.Instance) {
+			i.Attempt = c.attempt
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1, Until: time.Now().Add(time.Hour)})
+			if c.taken {
+				i.Boot.TakenBy(id2)
+			}
+		})
+		machine := on(id2, 4, func(i *compute.Instance) { i.Boot.Takes(compute.InPlaceholder{ID: id1, Attempt: 1}) })
+		if n.has(placeholder); c.taken {
+			n.has(machine)
+		}
+		n.as = n.token(auth.RoleOperator, "")
+		var got compute.InstanceID
+		if p := n.places(`{"flavor":"six","project":"own"}`); p.Kinds[0].ToGo != nil {
+			got = p.Kinds[0].ToGo.Instances[0].ID
+		}
+		equal(t, name, c.want, got)
 	}
 }
 

@@ -96,14 +96,6 @@ func (s *presenter) takerOf(i *compute.Instance) *compute.Instance {
 	return k.instance
 }
 
-// kept is the instance because of which a placeholder is held nowhere: it has that, and is on a host.
-func (s *presenter) kept(i *compute.Instance) *compute.Instance {
-	if t := s.takerOf(i); t != nil && t.State.OnHost() {
-		return t
-	}
-	return nil
-}
-
 // olderAgents are the hosts whose agents know no reservations. While there is one, no host holds room for any.
 func (s *presenter) olderAgents() []compute.HostID {
 	if !s.askedOlder {
@@ -120,8 +112,8 @@ func (s *presenter) waitingToHold(i *compute.Instance) *compute.Reason {
 	detail := ""
 	if i.PublishAt.After(s.now.log) && len(i.Failures) == 0 {
 		detail = explain.WaitsForItsTime(i)
-	} else if t := s.kept(i); t != nil {
-		detail = explain.WaitsForTaker(t)
+	} else if i.Boot.Placeholder().Kept {
+		detail = compute.KeptFor(i)
 	} else if n := len(s.olderAgents()); n > 0 {
 		detail = explain.WaitsForAgents(n)
 	}

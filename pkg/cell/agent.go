@@ -78,7 +78,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		}
 	}
 	if !o.Driver.Capabilities().Placeholders {
-		if o.Driver, err = placeholder.Over(o.Driver, PlaceholdersFolder(o.State, o.Host)); err != nil {
+		if o.Driver, err = placeholder.Over(o.Driver, PlaceholdersFolder(o.State, o.Host), c.Log); err != nil {
 			return nil, err
 		}
 	}

@@ -211,3 +211,10 @@ func WaitsIn(p *Instance, now time.Time) string {
 	}
 	return fmt.Sprintf("reservation %s: the host of placeholder %s is to make it in that room", of.Of, p.ID)
 }
+
+// KeptFor is why a placeholder is in no queue, in words.
+func KeptFor(p *Instance) string {
+	of := p.Boot.Placeholder()
+	return fmt.Sprintf("reservation %s: instance %s has taken it, and is on a host that does not hold it any more: "+
+		"hosts are asked for its room once that has ended", of.Of, of.Taker)
+}

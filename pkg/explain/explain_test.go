@@ -122,6 +122,14 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			Facts{Instance: queued()}, []Host{host("h1", 8), host("h2", 0)},
 			"1 host can take it now, and none is known to be before it\nnext: a host takes it within seconds" + deadline,
 		},
+		"a placeholder that is kept": {
+			Facts{Instance: queued(func(i *compute.Instance) {
+				i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Until: now.Add(2 * time.Hour), Taker: "t", Kept: true})
+			}), Depth: 9}, []Host{host("h1", 8)},
+			"it waits in no queue, for reservation r: instance t has taken it, and is on a host that does not hold it any more: " +
+				"hosts are asked for its room once that has ended\nnext in 2h0m: the reservation ends" + deadline +
+				"\nyou: see what has taken it: berth explain t",
+		},
 		"another is before it": {
 			Facts{Instance: queued(), Position: 1, Depth: 9}, []Host{host("h1", 8)},
 			"1 host can take it now, and 1 is before it in its queue\nnext: hosts take one after the other" + deadline,

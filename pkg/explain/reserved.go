@@ -25,11 +25,6 @@ func WaitsForItsTime(i *compute.Instance) string {
 		i.PublishAt.UTC().Format(time.RFC3339), i.Boot.Placeholder().Of)
 }
 
-// WaitsForTaker is that a placeholder is held nowhere, since what has it is on a host.
-func WaitsForTaker(t *compute.Instance) string {
-	return fmt.Sprintf("instance %s has it, and is on a host: room is held for it again once that has ended", t.ID)
-}
-
 // WaitsForAgents is that hosts have agents of an older version.
 func WaitsForAgents(n int) string {
 	have := "hosts have agents"
@@ -37,15 +32,6 @@ func WaitsForAgents(n int) string {
 		have = "host has an agent"
 	}
 	return fmt.Sprintf("%d %s of an older version, and no host holds room for reservations before all know of them", n, have)
-}
-
-// kept is a placeholder that is held nowhere, since what has it is on a host.
-func (f Facts) kept() Told {
-	p := f.Instance.Boot.Placeholder()
-	return Told{
-		Summary: WaitsForTaker(f.Taker),
-		Next:    []Event{{At: p.Until, What: "the reservation ends, and what has it goes on"}},
-	}
 }
 
 // older is a placeholder that no host is offered, since some would not know what it is.
@@ -97,6 +83,16 @@ func (f Facts) taking() Told {
 		Summary: out.Summary, Asker: out.Asker,
 		Next: append(out.Next, Event{What: "the host of its placeholder makes it, as soon as there is one"},
 			Event{At: of.Until, What: "the reservation ends, and with it what waits for its room"}),
+	}
+}
+
+// kept is a placeholder for which no host is asked.
+func (f Facts) kept() Told {
+	of := f.Instance.Boot.Placeholder()
+	return Told{
+		Summary: "it waits in no queue, for " + compute.KeptFor(f.Instance),
+		Next:    []Event{{At: of.Until, What: "the reservation ends"}},
+		Asker:   []string{fmt.Sprintf("see what has taken it: berth explain %s", of.Taker)},
 	}
 }
 

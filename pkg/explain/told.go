@@ -27,7 +27,6 @@ type Facts struct {
 	Whole       compute.Resources // where its set is offered whole: what a host must have free at once to look at it
 	Unmade      bool              // its queue is the tier of a class, and is not listed yet
 	Placeholder *compute.Instance // whose room it waits for; nil: it waits for none
-	Taker       *compute.Instance // of a placeholder: what has it and is on a host, so that no host holds it; nil: nothing
 	Older       []compute.HostID  // of a placeholder: whose agents know no reservations
 	Higher      uint64            // how many of higher classes wait for the same
 
@@ -109,6 +108,8 @@ func (f Facts) queued() Told {
 	i := f.Instance
 	var out Told
 	switch {
+	case i.Boot.Placeholder().Kept:
+		out = f.kept()
 	case i.IsPlaceholder() && i.PublishAt.After(f.Now) && len(i.Failures) == 0:
 		out = f.early()
 	case i.PublishAt.After(f.Now) && i.Waits() && len(i.Failures) == 0:
@@ -120,8 +121,6 @@ func (f Facts) queued() Told {
 		out = f.pinned()
 	case f.Placeholder != nil:
 		out = f.taking()
-	case f.Taker != nil:
-		out = f.kept()
 	case len(f.Older) > 0:
 		out = f.older()
 	default:

@@ -16,7 +16,9 @@
 // before others then: the work need not wait until machines end. It is told so (Look.Preempt), and chooses which. Whether it
 // can is known by sums only, so it goes before others once, until it has saved for the queue in vain. A saving for which
 // machines go lasts for as long as their guests may have to stop, beyond For. What a host prepares or has claimed without
-// an answer is queued, too: beacons say how much that is, and no room is made for so many of a queue's first builds.
+// an answer is queued, too: beacons say how much that is, and no room is made for so many of a queue's first builds. None go
+// for a placeholder of a reservation, which may stand empty, nor for work behind one in the same queue: that would have the
+// room.
 //
 // At most one host in Share saves at a time, and one in any case; the work that has waited longest comes first. Those that
 // say that machines go, or that they have the room, are not counted: nothing lies idle there. A host saves for one queue at

@@ -45,6 +45,8 @@ type Build struct {
 	Key   string
 	Class compute.Priority
 	Not   func(compute.HostID) bool // it must not run there, or rather should not; nil: it may anywhere
+	// Placeholder says that it is room of a reservation, which may stand empty: no machine is taken away for it.
+	Placeholder bool
 }
 
 // May says whether it may run on a host.

@@ -26,7 +26,7 @@ type Saver struct {
 type queue struct {
 	name   compute.QueueName
 	seen   map[string]time.Time // since when each of its first builds is known to wait
-	open   int                  // how many of those no host takes
+	room   int                  // how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
 	class  compute.Priority
 	late   []Build   // of them: those that have waited long enough and no host takes, in their order
 	since  time.Time // since when the first of those waits
@@ -125,17 +125,26 @@ func (s *Saver) note(now time.Time) {
 				}
 			}
 		}
-		q.seen, q.open = seen, len(seen)-taken
+		q.seen, q.room = seen, max(0, beforePlaceholders(first)-taken)
 		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
 	})
 	for name, q := range s.queues {
 		if waits[name] {
 			continue
 		}
-		if q.late, q.seen, q.open, q.short = nil, nil, 0, false; len(q.savers) == 0 {
+		if q.late, q.seen, q.room, q.short = nil, nil, 0, false; len(q.savers) == 0 {
 			delete(s.queues, name)
 		}
 	}
+}
+
+// beforePlaceholders is how many builds lie before the first placeholder. What is behind one would leave it the room.
+func beforePlaceholders(builds []Build) int {
+	n := slices.IndexFunc(builds, func(b Build) bool { return b.Placeholder })
+	if n < 0 {
+		return len(builds)
+	}
+	return n
 }
 
 func (s *Saver) queue(name compute.QueueName) *queue {
@@ -254,7 +263,7 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 			continue
 		}
 		x.told, x.preempt = now, x.preempt || s.makesRoom(q, h)
-		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt && i < q.open}})
+		out = append(out, Told{h, compute.Look{Queue: q.name, Save: x.until.Sub(now), Preempt: x.preempt && i < q.room}})
 	}
 	return out
 }
@@ -320,7 +329,17 @@ func (s *Saver) roomAt(q *queue, h compute.HostID) bool { return q.tried[h] == 0
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
 func (s *Saver) makesRoom(q *queue, h compute.HostID) bool {
-	return q.class != compute.PriorityLow && s.world.MakesRoom(q.name, h)
+	return q.class != compute.PriorityLow && s.world.MakesRoom(q.name, h) && q.making(h) < q.room
+}
+
+// making is how many hosts but this one may have machines taken away for a queue.
+func (q *queue) making(but compute.HostID) (n int) {
+	for h, x := range q.savers {
+		if x.preempt && h != but {
+			n++
+		}
+	}
+	return n
 }
 
 // wants says whether another host is to save for the queue.

@@ -269,6 +269,31 @@ func TestManyMakeRoom(t *testing.T) {
 	w.want(w.pass(31*time.Second), "h00 saves q", "h01 makes room for other", "h02 makes room for other")
 }
 
+// Nothing is taken away for a placeholder, nor for what lies behind one and would leave the room to it.
+func TestNoRoomIsMadeForPlaceholders(t *testing.T) {
+	a, b, p := Build{Key: "a"}, Build{Key: "b"}, Build{Key: "p", Placeholder: true}
+	for _, c := range []struct {
+		waits []Build
+		want  []string
+	}{
+		{[]Build{p}, []string{"h00 saves q"}},
+		{[]Build{p, a}, []string{"h00 saves q"}},
+		{[]Build{a, p, b}, []string{"h01 makes room for q", "h00 saves q"}},
+		{[]Build{a, b, p}, []string{"h01 makes room for q", "h02 makes room for q", "h00 saves q"}},
+	} {
+		w := newWorld(t, 5)
+		w.moves = map[compute.HostID]bool{"h01": true, "h02": true, "h03": true}
+		w.waits["q"] = c.waits
+		w.want(w.pass(34*time.Second), c.want...)
+		w.waits["q"] = []Build{p, {Key: "c"}, {Key: "d"}}
+		for _, told := range w.pass(time.Minute) {
+			if strings.Contains(told, "makes room") {
+				t.Errorf("%v, and then a placeholder before others: %s", c.waits, told)
+			}
+		}
+	}
+}
+
 // A host that saves already makes room once it can. One that an elected queue manager finds goes on as it was told.
 func TestMakesRoomLater(t *testing.T) {
 	w := newWorld(t, 5)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -18,12 +20,12 @@ import (
 // Driver is a driver that keeps placeholders beside the machines of another one.
 type Driver struct {
 	hypervisor.Driver
-	notes notes
+	notes *notes
 }
 
-// Over keeps placeholders in a folder, which it makes, and leaves the rest to d.
-func Over(d hypervisor.Driver, folder string) (*Driver, error) {
-	n, err := openNotes(folder)
+// Over keeps placeholders in a folder, which it makes, and leaves the rest to d. It warns of what is damaged there.
+func Over(d hypervisor.Driver, folder string, log *zap.Logger) (*Driver, error) {
+	n, err := openNotes(folder, log)
 	if err != nil {
 		return nil, err
 	}

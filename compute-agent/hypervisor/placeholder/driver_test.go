@@ -7,9 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -32,7 +35,7 @@ func spec(id compute.InstanceID, a compute.Attempt) hypervisor.Spec {
 // open is a driver of a host, as each life of its agent opens it.
 func open(t *testing.T, h *fake.Host, folder string) *Driver {
 	t.Helper()
-	d, err := Over(fake.NewDriver(h, fake.Options{}), folder)
+	d, err := Over(fake.NewDriver(h, fake.Options{}), folder, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,31 +105,56 @@ func TestHeldAcrossLives(t *testing.T) {
 	}
 }
 
-// Half of a note is none, and one that cannot be read is no answer: it could hold room.
+// Half of a note is none, and so is one that cannot be read: it is kept aside, with a warning, and all else is listed.
 func TestDamagedNotes(t *testing.T) {
 	ctx, h, folder := context.Background(), newHost(t), t.TempDir()
-	half := filepath.Join(folder, string(held)+ending+unfinished)
+	half, file := filepath.Join(folder, string(held)+ending+unfinished), filepath.Join(folder, string(held)+ending)
 	must(t, os.WriteFile(half, []byte("{"), 0o600))
-	d := open(t, h, folder)
-	if list, err := d.List(ctx); err != nil || len(list) > 0 {
+	logged, logs := observer.New(zap.WarnLevel)
+	d, err := Over(fake.NewDriver(h, fake.Options{}), folder, zap.New(logged))
+	must(t, err)
+	must(t, d.Prepare(ctx, spec(machine, 1)))
+	if list, err := d.List(ctx); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := os.Stat(half); !os.IsNotExist(err) {
 		t.Errorf("half of a note is still there: %v", err)
 	}
-	for _, damaged := range []string{"{", `{"v":2,"instance":"` + string(held) + `"}`, `{"v":1,"instance":"` + string(machine) + `"}`} {
-		must(t, os.WriteFile(filepath.Join(folder, string(held)+ending), []byte(damaged), 0o600))
-		if list, err := d.List(ctx); err == nil {
-			t.Errorf("%s is listed as %+v", damaged, list)
+	for n, damaged := range []string{"", "{", "{}", `{"v":1,"instance":"` + string(machine) + `"}`} {
+		must(t, os.WriteFile(file, []byte(damaged), 0o600))
+		list, err := d.List(ctx)
+		aside, _ := filepath.Glob(file + ".damaged-*")
+		if len(list) != 1 || err != nil || len(aside) != n+1 || logs.Len() != n+1 {
+			t.Errorf("%q: listed are %+v, %v; aside are %q, after %d warnings", damaged, list, err, aside, logs.Len())
 		}
-		refused(t, d.Launch(ctx, held, 1, "c1"))
+		if kept, err := os.ReadFile(slices.Max(aside)); err != nil || string(kept) != damaged {
+			t.Errorf("%q is kept as %q, %v", damaged, kept, err)
+		}
 	}
-	must(t, d.Prepare(ctx, spec(machine, 1)))
+	must(t, os.WriteFile(file, []byte("{"), 0o600))
+	refused(t, d.Launch(ctx, held, 1, "c1")) // it is not there
+	must(t, os.WriteFile(file, []byte("{"), 0o600))
+	must(t, d.Prepare(ctx, spec(held, 1)))
+	if list, err := d.List(ctx); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// What a later version wrote is not damaged, and no answer: it could hold room.
+func TestNotesOfALaterVersion(t *testing.T) {
+	ctx, folder := context.Background(), t.TempDir()
+	d, file := open(t, newHost(t), folder), filepath.Join(folder, string(held)+ending)
+	must(t, os.WriteFile(file, []byte(`{"v":2,"instance":"`+string(held)+`"}`), 0o600))
+	if list, err := d.List(ctx); err == nil {
+		t.Errorf("it is listed as %+v", list)
+	}
+	refused(t, d.Launch(ctx, held, 1, "c1"))
+	refused(t, d.Prepare(ctx, spec(held, 1)))
 	info, err := os.Stat(folder)
 	must(t, err)
 	must(t, d.Destroy(ctx, held))
 	must(t, d.Prepare(ctx, spec(held, 1)))
-	note, err := os.Stat(filepath.Join(folder, string(held)+ending))
+	note, err := os.Stat(file)
 	must(t, err)
 	if note.Mode().Perm() != 0o600 || info.Mode().Perm()&0o077 != 0 && info.Mode().Perm() != 0o755 {
 		t.Errorf("the folder is %v, a note %v", info.Mode(), note.Mode())
