@@ -24,7 +24,7 @@ func TestSavingsKnowPlaceholders(t *testing.T) {
 		}), now)
 	}
 	var got []bool
-	savings{v.advisor, v}.Waiting(now, func(_ compute.QueueName, first []save.Build) {
+	savings{v.advisor, v}.Waiting(now, func(_ compute.QueueName, first []save.Build, _ int) {
 		for _, b := range first {
 			got = append(got, b.Placeholder)
 		}
