@@ -19,7 +19,10 @@ import (
 var large = compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192}
 
 // whole is a set of small machines that is offered whole in a queue.
-func (c *cell) whole(q string, ns ...int) {
+func (c *cell) whole(q string, ns ...int) { c.wholeWith(q, func(*compute.Build) {}, ns...) }
+
+// wholeWith is whole, of a set that is changed before anybody sees it.
+func (c *cell) wholeWith(q string, change func(*compute.Build), ns ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	whole := compute.Build{
@@ -33,6 +36,7 @@ func (c *cell) whole(q string, ns ...int) {
 		whole.Parts, whole.Resources = append(whole.Parts, part), whole.Resources.Plus(part.Resources)
 		c.insts[part.Instance] = &inst{build: part, state: compute.StateQueued, attempt: 1}
 	}
+	change(&whole)
 	l := c.queues[whole.Queue]
 	l.items = append(l.items, &item{build: whole})
 	c.serve()
@@ -108,14 +112,6 @@ func TestWholeIsLeft(t *testing.T) {
 }
 
 func huge() compute.Resources { return compute.Resources{compute.VCPU: 99, compute.MemoryMB: 8192} }
-
-func (c *cell) wholeWith(q string, change func(*compute.Build), ns ...int) {
-	c.whole(q, ns...)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	items := c.queues[compute.QueueName(q)].items
-	change(&items[len(items)-1].build)
-}
 
 // TestWholeThatLies: a set that is not what it says is refused, and its record leaves the queue.
 func TestWholeThatLies(t *testing.T) {
