@@ -3,6 +3,7 @@
 package admit
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -46,6 +47,25 @@ func (s *step) touchHeld(h *host) {
 		}
 	}
 }
+
+// touchLoaded does that for all, with the first that happens after a load: which hosts are silent a new owner finds out
+// anew. What it reads before changes no record.
+func (s *step) touchLoaded(in Input) {
+	if _, read := in.(HostsRead); read || !s.roomsLoaded {
+		return
+	}
+	s.roomsLoaded = false
+	for _, r := range s.reservations {
+		for p := range r.members {
+			s.touchReservation(p.inst)
+			break
+		}
+	}
+	slices.SortFunc(s.rooms, func(a, b *reservation) int { return cmp.Compare(a.first(), b.first()) })
+}
+
+// first is the least id of its placeholders.
+func (r *reservation) first() compute.InstanceID { return sorted(r.members)[0].inst.ID }
 
 // giveRooms gives what waits in vain what is free, in all reservations in which something happened.
 func (s *step) giveRooms() {

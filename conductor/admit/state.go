@@ -26,6 +26,7 @@ type State struct {
 	reservations  map[compute.ReservationKey]*reservation
 	left          map[compute.InstanceID]*entry // by their takers the placeholders that hosts are to give up
 	rooms         []*reservation                // something happened in them in this step
+	roomsLoaded   bool                          // nothing has happened since they were
 	keeping       map[compute.InstanceID]*set   // those of sets that have claims, and wait for others
 	touched       []*group                      // something happened in them in this step
 	wholes        []*set                        // they are to be offered whole at the end of this step
@@ -129,6 +130,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 		}
 	}
 	s.reschedule(e)
+	s.roomsLoaded = s.roomsLoaded || inst.HoldsRoom()
 	if t := s.takerOf(inst); t != nil {
 		s.reschedule(t) // it begins with that
 	}

@@ -24,6 +24,7 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 	s.lastNow = now
 	st := &step{State: s, view: view, now: now}
 	st.sortAllLoaded()
+	st.touchLoaded(in)
 	switch in := in.(type) {
 	case Requested:
 		st.request(in.Request)
