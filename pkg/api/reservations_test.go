@@ -227,7 +227,11 @@ func TestWhyPlaceholdersWait(t *testing.T) {
 		"room":          {waits(func(*compute.Instance) {}), reads("h1", wire.SchemaReserved), compute.NoEligibleHost, ""},
 		"an old agent":  {waits(func(*compute.Instance) {}), reads("h1", 0), compute.ReservationWaits, "1 host has an agent of an older version"},
 		"its beginning": {waits(func(i *compute.Instance) { i.PublishAt = time.Now().Add(time.Hour) }), reads("h1", 0), compute.ReservationWaits, "shortly before"},
-		"its taker":     {waits(func(i *compute.Instance) { i.Boot.TakenBy(id2) }), reads("h1", wire.SchemaReserved), compute.ReservationWaits, string(id2)},
+		"its taker": {waits(func(i *compute.Instance) {
+			p := i.Boot.Placeholder()
+			p.Taker, p.Kept = id2, true
+			i.Boot.AsPlaceholder(p)
+		}), reads("h1", wire.SchemaReserved), compute.ReservationWaits, string(id2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)

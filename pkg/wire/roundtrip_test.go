@@ -289,6 +289,10 @@ func boots(set bool) *rapid.Generator[compute.Boot] {
 		if boot.Rules = boot.AskedRules(); boot.Preemptible().CheckNoSet() != nil && set {
 			boot.Rules = nil
 		}
+		if p := boot.Preemptible(); p.Then == compute.ThenRequeue && boot.OnNoCapacity == compute.FailAtOnce {
+			p.Then = compute.ThenDelete
+			boot.Preempt(p)
+		}
 		boot.Attempts %= compute.MaxAttempts + 1
 		boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 		boot.Name = cut(boot.Name, compute.MaxNameLength)

@@ -37,9 +37,8 @@ type Boot struct {
 
 // Preemptible says what becomes of a machine that is taken away.
 type Preemptible struct {
-	Then        string                  `json:"then" enum:"delete,requeue" doc:"What becomes of it: it is deleted, or waits in its queue again and is built anew. Not requeue beside host, or beside on_no_capacity fail."`
-	Grace       *Duration               `json:"grace,omitempty" doc:"How long its guest has to stop, from the notice on, up to 10m; left out: 30s." example:"1m0s"`
-	Reservation compute.ReservationName `json:"reservation,omitempty" example:"nightly" doc:"The reservation of the project whose room it gets: it starts there once a host holds that, and the reservation has begun. Flavor and with are those of the reservation; not beside host, avoid, group, priority or preemptible."`
+	Then  string    `json:"then" enum:"delete,requeue" doc:"What becomes of it: it is deleted, or waits in its queue again and is built anew. Not requeue beside host, or beside on_no_capacity fail."`
+	Grace *Duration `json:"grace,omitempty" doc:"How long its guest has to stop, from the notice on, up to 10m; left out: 30s." example:"1m0s"`
 }
 
 // BootSet asks for several machines of one project, all or none.
