@@ -119,8 +119,9 @@ func (c *checked) verifyVersion(inst *compute.Instance) {
 	if inst.Version != before.Version+1 {
 		c.t.Fatalf("version %d follows %d", inst.Version, before.Version)
 	}
-	freed := inst.IsPlaceholder() && before.State == compute.StateDeleting && inst.Boot.Placeholder().Taker == ""
-	if !slices.Contains(diagram[before.State], inst.State) && !(freed && inst.State == compute.StateDeleting) {
+	parted := inst.Boot.Placeholder().Taker != before.Boot.Placeholder().Taker || inst.Boot.In() != before.Boot.In()
+	stays := inst.State == compute.StateDeleting && before.State == inst.State && parted // a placeholder and its taker
+	if !slices.Contains(diagram[before.State], inst.State) && !stays {
 		c.t.Fatalf("%s becomes %s, which is not on the diagram", before.State, inst.State)
 	}
 	if inst.Attempt < before.Attempt || inst.Project != before.Project {

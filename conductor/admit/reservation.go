@@ -310,7 +310,6 @@ func (s *step) takerRefused(e *entry, r compute.Report) {
 	}
 	s.holdForReservation(e)
 	s.reschedule(e)
-	s.touchReservation(e.inst)
 	s.emit(tell(p.inst, compute.CommandDelete, s.at()))
 }
 

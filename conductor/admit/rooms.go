@@ -14,7 +14,7 @@ import (
 //
 //	its own                                                is given
 //	is not held, or by a host that is silent               any other
-//	is of a host that does not make it, or where it failed one of a host where it has not failed
+//	is of a host where it failed                           one of a host where it has not failed
 //
 // The first is that which has waited longest. What an instance leaves counts in the quota, what it is given does not: what
 // the project uses stays the same. What a host may have been told of before is behind the times, by a new attempt.
@@ -103,12 +103,8 @@ func (s *step) giveRoomsOf(r *reservation) {
 // better says whether what waits is to have this placeholder and not its own.
 func (s *step) better(t, than *entry) bool {
 	own, failed := s.placeholderOf(t.inst), failedHosts(t.inst)
-	refused := t.pub.state == heldForReservation && s.reservationLets(t)
-	switch {
-	case !s.ready(own):
+	if !s.ready(own) {
 		return true
-	case refused:
-		return than.inst.Host != own.inst.Host
 	}
 	return slices.Contains(failed, own.inst.Host) && !slices.Contains(failed, than.inst.Host)
 }
