@@ -125,7 +125,7 @@ func (s *Saver) note(now time.Time) {
 				}
 			}
 		}
-		q.seen, q.room = seen, max(0, beforePlaceholders(first)-taken)
+		q.seen, q.room = seen, beforePlaceholders(first[min(taken, len(first)):])
 		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
 	})
 	for name, q := range s.queues {
