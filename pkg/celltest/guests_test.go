@@ -103,7 +103,11 @@ func (h *realHosts) prints(id compute.InstanceID, what string, times int) string
 	h.t.Helper()
 	console := ""
 	h.poll(fmt.Sprintf("%s prints %q %d times", id, what, times), func() bool {
-		console = h.berth("console", string(id))
+		code, out, errs := ran(h.t, "console", string(id), "--api", h.api, "--project", "p")
+		if code != 0 && code != 7 { // exit code of what took too long: where guests are emulated an agent may be slower than a node waits
+			h.t.Fatalf("berth console %s: exit code %d: %s", id, code, errs)
+		}
+		console = out
 		return strings.Count(console, what) >= times
 	})
 	return console
