@@ -430,6 +430,8 @@ type witness struct {
 	news chan struct{} // closed and replaced with every batch
 	err  error
 
+	offsets map[compute.InstanceID]int64 // of what is in now
+
 	began []begun // which became active, and when the witness saw it
 
 	foreign bool // others write to the topic too: what makes no sense is theirs
@@ -442,7 +444,9 @@ type begun struct {
 }
 
 func newWitness() *witness {
-	return &witness{now: map[compute.InstanceID]compute.Instance{}, news: make(chan struct{})}
+	return &witness{
+		now: map[compute.InstanceID]compute.Instance{}, offsets: map[compute.InstanceID]int64{}, news: make(chan struct{}),
+	}
 }
 
 func (w *witness) take(recs []wire.Record, _ bool) {
@@ -457,14 +461,14 @@ func (w *witness) take(recs []wire.Record, _ bool) {
 			continue
 		}
 		if old := w.now[inst.ID]; !w.foreign && inst.Version != old.Version+1 {
-			w.err = fmt.Errorf("%s: version %d (%s at %s, in partition %d at %d) follows %d (%s at %s)", inst.ID,
+			w.err = fmt.Errorf("%s: version %d (%s at %s, in partition %d at %d) follows %d (%s at %s, at %d)", inst.ID,
 				inst.Version, inst.State, inst.ChangedAt.Format(time.StampMilli), rec.Partition, rec.Offset,
-				old.Version, old.State, old.ChangedAt.Format(time.StampMilli))
+				old.Version, old.State, old.ChangedAt.Format(time.StampMilli), w.offsets[inst.ID])
 		}
 		if inst.State == compute.StateActive && w.now[inst.ID].State != compute.StateActive {
 			w.began = append(w.began, begun{inst.ID, time.Now()})
 		}
-		w.now[inst.ID] = inst
+		w.now[inst.ID], w.offsets[inst.ID] = inst, rec.Offset
 	}
 	close(w.news)
 	w.news = make(chan struct{})
