@@ -413,6 +413,21 @@ func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record)
 				}
 			}
 			return same > 0 && same < len(x.Set)
+		case x.Op == compute.OpReserve:
+			repeated := false
+			for _, b := range x.Boots() {
+				i := all[where{b.Instance, rec.Partition}]
+				if i != nil && i.owner != x.Project {
+					return true
+				}
+				repeated = repeated || i != nil && i.boot.Placeholder().Of == x.Reserve.Name
+			}
+			for _, b := range x.Boots() {
+				if at := (where{b.Instance, rec.Partition}); !repeated && all[at] == nil {
+					all[at] = &known{owner: x.Project, boot: *b.Boot}
+				}
+			}
+			return false
 		case x.Op != compute.OpBoot && x.Op != compute.OpDelete && x.Op != compute.OpChange:
 			return true
 		}
