@@ -298,7 +298,7 @@ func (w *world) takeover(cursor int64) {
 	few := w.state.opts.ShareLeast
 	w.state = loaded(w.t, written, w.view, w.now)
 	w.state.opts.ShareLeast = few
-	w.carry(w.state.Step(HostsRead{}, w.view, w.now)) // groups may publish what they hold
+	w.carry(w.state.step(HostsRead{}, w.view, w.now)) // groups may publish what they hold, and rooms be given
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
 			w.carry(w.state.Resend(inst.ID, w.view, w.now))
@@ -628,6 +628,13 @@ func (w *world) settle() {
 	w.t.Fatalf("something is never decided")
 }
 
+// asksAgain says whether the partition has heard that a host has an instance no more, too early after a takeover to believe it.
+func (w *world) asksAgain(id compute.InstanceID) bool {
+	e := w.state.instances[id]
+	h := w.state.hosts[hostOf(e.inst)]
+	return h != nil && h.askAgainAt[e].After(w.now)
+}
+
 func (w *world) quiet() bool {
 	for _, a := range w.agents {
 		if len(a.in)+len(a.out) > 0 {
@@ -639,8 +646,9 @@ func (w *world) quiet() bool {
 		if inst == nil {
 			w.t.Fatalf("%s is forgotten", id)
 		}
-		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil
-		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) {
+		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil || w.asksAgain(id)
+		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) &&
+			!inst.Boot.Placeholder().Kept { // it waits for the end of its taker
 			return false
 		}
 		if inst.State == compute.StateActive && !w.runs(inst) {
