@@ -632,7 +632,7 @@ func (w *world) settle() {
 func (w *world) asksAgain(id compute.InstanceID) bool {
 	e := w.state.instances[id]
 	h := w.state.hosts[hostOf(e.inst)]
-	return h != nil && h.askAgainAt[e].After(w.now)
+	return h != nil && !h.askAgainAt[e].IsZero()
 }
 
 func (w *world) quiet() bool {
@@ -646,12 +646,15 @@ func (w *world) quiet() bool {
 		if inst == nil {
 			w.t.Fatalf("%s is forgotten", id)
 		}
-		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil || w.asksAgain(id)
+		open := inst.Command != nil || inst.Confirm || inst.Notice() != nil
 		if open || inst.State != compute.StateActive && !inst.State.Ended() && !w.ruled(inst) &&
 			!inst.Boot.Placeholder().Kept { // it waits for the end of its taker
 			return false
 		}
 		if inst.State == compute.StateActive && !w.runs(inst) {
+			if w.asksAgain(id) {
+				return false
+			}
 			w.t.Fatalf("%s is active on %s and does not run there", id, inst.Host)
 		}
 	}
