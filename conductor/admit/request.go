@@ -230,12 +230,11 @@ func (s *step) amend(r compute.Request) {
 	case err != nil:
 		s.reject(fmt.Sprintf("change of %s: %s", r.Instance, err))
 	case boot.Name != was.Name || !maps.Equal(boot.Metadata, was.Metadata):
-		next := *e.inst
-		next.Version++
-		if next.Boot = boot; next.BootedAs == 0 {
-			next.BootedAs = was.Fingerprint()
-		}
-		s.record(e, &next)
+		s.note(e, func(inst *compute.Instance) {
+			if inst.Boot = boot; inst.BootedAs == 0 {
+				inst.BootedAs = was.Fingerprint()
+			}
+		})
 	}
 }
 

@@ -137,10 +137,7 @@ func sameQueue(p, inst *compute.Instance) bool {
 
 // setTaker writes down who has a placeholder. Nothing follows from that for any host.
 func (s *step) setTaker(p *entry, taker compute.InstanceID) {
-	next := *p.inst
-	next.Version++
-	next.Boot.TakenBy(taker)
-	s.record(p, &next)
+	s.note(p, func(inst *compute.Instance) { inst.Boot.TakenBy(taker) })
 }
 
 // reservationChanged has a placeholder and its taker follow each other, once one of them has another record.
@@ -187,10 +184,7 @@ func (s *step) leavePlaceholder(t *entry, lost bool) {
 		})
 		return
 	}
-	next := *t.inst
-	next.Version++
-	next.Boot.Takes(compute.InPlaceholder{})
-	s.record(t, &next)
+	s.note(t, func(inst *compute.Instance) { inst.Boot.Takes(compute.InPlaceholder{}) })
 }
 
 // takerChanged has a placeholder be free once its taker has ended. One that its host is to give up counts for itself as
@@ -229,9 +223,7 @@ func (s *State) kept(p *compute.Instance) bool {
 // offerKept offers a placeholder of which the taker is on no host any more.
 func (s *step) offerKept(p *entry) {
 	if p.inst.Boot.Placeholder().Kept {
-		next := *p.inst
-		next.Version++
-		s.record(p, &next)
+		s.note(p, func(*compute.Instance) {}) // noteKept sees that it is not kept any more
 	}
 	s.emitEffects(p)
 }
@@ -240,8 +232,7 @@ func (s *step) offerKept(p *entry) {
 func (s *step) reservationLets(e *entry) bool {
 	inst := e.inst
 	if inst.IsPlaceholder() {
-		t := s.takerOf(inst)
-		return s.view.ReadReserved && (t == nil || !t.inst.State.OnHost())
+		return s.view.ReadReserved && !s.kept(inst)
 	}
 	if !taking(inst) {
 		return true

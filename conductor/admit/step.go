@@ -90,6 +90,15 @@ func (s *step) change(e *entry, edit func(*compute.Instance)) {
 	s.write(e, &next)
 }
 
+// note makes the next version of a record from which nothing follows for any host: when it changed stays as it is. For edit
+// it is as for change.
+func (s *step) note(e *entry, edit func(*compute.Instance)) {
+	next := *e.inst
+	next.Version++
+	edit(&next)
+	s.record(e, &next)
+}
+
 func (s *step) write(e *entry, next *compute.Instance) {
 	s.record(e, next)
 	s.emitEffects(e)

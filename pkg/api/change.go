@@ -75,7 +75,7 @@ func changed(k entry, c compute.Change) (entry, error) {
 			"only what is there has a name and labels",
 		)
 	}
-	if k.boot().Placeholder().Of != "" {
+	if k.boot().IsPlaceholder() {
 		return k, errNoMachine(k.key().id, k.boot())
 	}
 	boot, err := c.Apply(*k.boot())

@@ -107,7 +107,7 @@ func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, er
 		state = k.instance.State
 	}
 	switch {
-	case k.boot().Placeholder().Of != "":
+	case k.boot().IsPlaceholder():
 		return "", errNoMachine(at.id, k.boot())
 	case state.OnHost():
 		return k.instance.Host, nil

@@ -292,7 +292,7 @@ func (in *listInput) wants(sh *presenter, k entry) bool {
 		return false
 	}
 	boot := k.boot()
-	if named := len(in.ID) > 0 || in.Ref != ""; boot.Placeholder().Of != "" && !in.Placeholders && !named {
+	if named := len(in.ID) > 0 || in.Ref != ""; boot.IsPlaceholder() && !in.Placeholders && !named {
 		return false
 	}
 	host := compute.HostID("")

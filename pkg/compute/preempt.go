@@ -55,6 +55,9 @@ func (b *Boot) Preemptible() Preemptible {
 	return b.Rules.Preemptible
 }
 
+// IsPreemptible says whether it says anything of that.
+func (b *Boot) IsPreemptible() bool { return b.Preemptible() != (Preemptible{}) }
+
 // Preempt makes the boot's machine one that may be taken away, and so one of the low class.
 func (b *Boot) Preempt(p Preemptible) {
 	b.change(func(r *PlacementRules) { r.Preemptible, r.Priority = p, PriorityLow })

@@ -55,7 +55,10 @@ func (b *Boot) Placeholder() Placeholder {
 }
 
 // IsPlaceholder says whether an instance has no machine, and holds room for one that may take it.
-func (i *Instance) IsPlaceholder() bool { return i.Boot.Placeholder().Of != "" }
+func (i *Instance) IsPlaceholder() bool { return i.Boot.IsPlaceholder() }
+
+// IsPlaceholder says whether the boot is one of a placeholder.
+func (b *Boot) IsPlaceholder() bool { return b.Placeholder().Of != "" }
 
 // Reservation is the one that the boot is to take a placeholder of; empty: none.
 func (b *Boot) Reservation() ReservationName {
@@ -164,7 +167,7 @@ func (v *Reserve) Check() error {
 		return Invalid("on_no_capacity", b.OnNoCapacity.String(), "leave it out: placeholders wait until the reservation ends")
 	case b.Image != "" || len(b.UserData)+len(b.Sealed)+len(b.SSHKeys) > 0:
 		return Invalid("boot", string(v.Name), "leave out image, user data and keys: what takes a placeholder brings them")
-	case b.Preemptible() != (Preemptible{}):
+	case b.IsPreemptible():
 		return Invalid("preemptible", b.Preemptible().Then.String(), "leave it out: no room of a reservation is taken away for other work")
 	case b.Name != "" || len(b.Metadata) > 0:
 		return Invalid("boot", string(v.Name), "leave out name and metadata: placeholders are called by the reservation and a number")
@@ -187,7 +190,7 @@ func (b Boot) checkTaker() error {
 		other = "host"
 	case b.Group() != "":
 		other = "group"
-	case b.Preemptible() != (Preemptible{}):
+	case b.IsPreemptible():
 		other = "preemptible"
 	case b.Priority() != PriorityNormal:
 		other = "priority"

@@ -79,11 +79,9 @@ func (f Facts) taking() Told {
 	if of.From.After(f.Now) {
 		out.Next = append(out.Next, Event{At: of.From, What: "the reservation begins"})
 	}
-	return Told{
-		Summary: out.Summary, Asker: out.Asker,
-		Next: append(out.Next, Event{What: "the host of its placeholder makes it, as soon as there is one"},
-			Event{At: of.Until, What: "the reservation ends, and with it what waits for its room"}),
-	}
+	out.Next = append(out.Next, Event{What: "the host of its placeholder makes it, as soon as there is one"},
+		Event{At: of.Until, What: "the reservation ends, and with it what waits for its room"})
+	return out
 }
 
 // kept is a placeholder for which no host is asked.

@@ -40,8 +40,8 @@ func bootSays(b *compute.Boot) says {
 		whole:  b.Set().Whole != "",
 		ranked: b.Priority() != compute.PriorityNormal,
 
-		preemptible: b.Preemptible() != (compute.Preemptible{}),
-		reserved:    b.Reservation() != "" || b.Placeholder().Of != "" || b.In().ID != "",
+		preemptible: b.IsPreemptible(),
+		reserved:    b.Reservation() != "" || b.IsPlaceholder() || b.In().ID != "",
 	}
 }
 
