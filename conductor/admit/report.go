@@ -58,7 +58,7 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
 		e.keepEarlyFailure(r)
-		s.askAgain(e, due)
+		s.askAgainAbout(e, due)
 		return
 	}
 	r = e.withEarlyFailure(r)
@@ -108,11 +108,12 @@ func (s *step) machineThere(e *entry, r compute.Report) {
 	}
 	asked := e.confirmAsked || e.inst.Confirm
 	e.confirmAsked = false
-	if due := s.countsFrom(e, r); !due.IsZero() && (asked || r.Op == compute.ReportStarted) {
-		defer s.askAgain(e, due) // what is repeated of an agent that has ended answers nothing
-	}
 	next := *e.inst
 	next.Confirm, next.Journal = false, s.holder(e, r)
+	if due := s.countsFrom(e, r); !due.IsZero() && (asked || r.Op == compute.ReportStarted) {
+		next.Confirm = e.inst.Confirm // what is repeated of an agent that has ended answers nothing
+		defer s.askAgain(e, due)
+	}
 	if r.Power != compute.PowerUnknown {
 		next.Power, next.Stopped = r.Power, stopped(r)
 	}

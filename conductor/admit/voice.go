@@ -25,9 +25,9 @@ import (
 //	no journal, or none in the      at once: agents of older versions
 //	record
 //
-// What does not count yet is asked again as soon as it would. Nothing here is kept
-// with the records: a new owner of a partition has heard of no host yet, and listens
-// for QuietAfter or SilentAfter before it believes a report about what was there.
+// What does not count yet is asked again as soon as it would; of an active instance the record says that
+// it is to be asked. Nothing else here is kept with the records: a new owner of a partition has heard of no
+// host yet, and listens for QuietAfter or SilentAfter before it believes a report about what was there.
 
 // noteVoice takes note of which process spoke for a host.
 func (s *step) noteVoice(h *host, by compute.Voice) {
@@ -140,6 +140,15 @@ func (s *step) holder(e *entry, r compute.Report) compute.JournalID {
 		return e.inst.Journal
 	}
 	return r.Journal
+}
+
+// askAgainAbout has a host asked whether it has an instance, once its answer counts. That it is to be asked is part of the
+// record: it has said once that the machine is not there, and a new owner of the partition does not hear that again.
+func (s *step) askAgainAbout(e *entry, due time.Time) {
+	if e.inst.State == compute.StateActive && !going(e.inst) && !e.inst.Confirm {
+		s.change(e, func(inst *compute.Instance) { inst.Confirm = true })
+	}
+	s.askAgain(e, due)
 }
 
 // askAgain has a host asked about an instance once its answer counts.

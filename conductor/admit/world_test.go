@@ -641,7 +641,7 @@ func (w *world) quiet() bool {
 			return false
 		}
 	}
-	for id := range w.asked {
+	for _, id := range slices.Sorted(maps.Keys(w.asked)) {
 		inst := w.state.Instance(id)
 		if inst == nil {
 			w.t.Fatalf("%s is forgotten", id)
