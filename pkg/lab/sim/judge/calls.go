@@ -44,7 +44,7 @@ func checkCalls(r *Recording) (wrong []Violation) {
 			}
 			begun := r.builds(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
-			useless := r.useless(waits, h, span{from, from.Add(callsIn)})
+			useless := r.useless(waits, h, span{from.Add(-leftFor), from.Add(callsIn)}) // it looks there once more
 			came := r.came(span{from.Add(-time.Second), from.Add(callsIn)})
 			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless + callsWork*came
 			if m < len(at) && at[m].Sub(from) <= callsIn {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -47,6 +48,7 @@ func checkLies(r *Recording) (wrong []Violation) {
 		last[i.ID] = i
 		over := i.State == compute.StateError || i.State == compute.StateQueued
 		told := takenAway(old, i) && old.Notice().Going // to its host, which says so too; where that has not I2 is broken
+		told = told || i.IsPlaceholder() && r.goneBefore(old, w.Seen)
 		if !old.State.OnHost() || !over || told || r.Schedule.Hinders(old.Host) ||
 			r.Schedule.World.Broken(old.Host, i.Boot.Image) != nil {
 			continue
@@ -59,6 +61,15 @@ func checkLies(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// goneBefore says whether the host of an attempt destroyed its machine before. A host that refuses what has taken its
+// placeholder is told to, and no version of the record says so: the placeholder is held elsewhere once it is gone.
+func (r *Recording) goneBefore(i compute.Instance, before time.Time) bool {
+	return slices.ContainsFunc(r.Machines, func(e fake.Event) bool {
+		return e.Kind == fake.Destroyed && e.Host == i.Host && e.Instance == i.ID && e.Attempt == i.Attempt &&
+			e.At.Before(before)
+	})
 }
 
 // moved is how long after an operator was told that a host is dead it may be until its instances are elsewhere, wait or

@@ -5,6 +5,7 @@ package judge
 import (
 	"testing"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -18,6 +19,11 @@ func becomes(r *Recording, at schedule.Seconds, state compute.State) {
 	r.logged(at, i)
 }
 
+// placeholder has vm-1 be one.
+func placeholder(r *Recording) {
+	r.Log[len(r.Log)-1].Instance.Boot.AsPlaceholder(compute.Placeholder{Of: "r"})
+}
+
 func TestCheckLies(t *testing.T) {
 	lies := func(r *Recording, at schedule.Seconds, op compute.ReportOp, a compute.Attempt) {
 		r.Lies = append(r.Lies, Lie{moment(at), compute.Report{Op: op, Instance: madeID, Attempt: a, Host: "host-1"}})
@@ -29,6 +35,19 @@ func TestCheckLies(t *testing.T) {
 		},
 		"vm-1 was active on host-1, and is queued since": func(r *Recording) {
 			lies(r, 10, compute.ReportGone, 1)
+			becomes(r, 11, compute.StateQueued)
+		},
+		"and is queued since a stranger said that it is not there": func(r *Recording) {
+			lies(r, 10, compute.ReportGone, 1)
+			placeholder(r)
+			becomes(r, 11, compute.StateQueued)
+		},
+		"right: its host holds the placeholder no more": func(r *Recording) {
+			lies(r, 10, compute.ReportGone, 1)
+			placeholder(r)
+			r.Machines = append(r.Machines, fake.Event{
+				At: moment(10.5), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1,
+			})
 			becomes(r, 11, compute.StateQueued)
 		},
 		"right: nothing comes of it": func(r *Recording) { lies(r, 10, compute.ReportReturned, 1) },
