@@ -106,7 +106,7 @@ func (f *Fetcher) forOthers(room offer.Room) offer.Room {
 func (f *Fetcher) beginFirst(
 	q *Question, room offer.Room, slots int, sessions []wire.SessionID, plan []offer.Session, o opened,
 ) offer.Room {
-	for _, c := range f.firsts(plan) {
+	for _, c := range f.firsts(plan, o.began) {
 		i := slices.IndexFunc(plan, func(s offer.Session) bool {
 			return s.Open == nil && slices.ContainsFunc(s.Candidates, func(x offer.Candidate) bool { return x.Queue == c.Queue })
 		})
@@ -121,24 +121,25 @@ func (f *Fetcher) beginFirst(
 		for j, s := range plan {
 			alone[j].Open = s.Open
 		}
-		c.Probe = len(plan[i].Candidates) > 1 // the others come after a moment, if nothing is there
+		// The others come after a moment, if nothing is there; what was looked for in vain is waited for, and they come beside.
+		c.Probe = len(plan[i].Candidates) > 1 && !f.sampler.Refuted(c.Queue, o.began)
 		alone[i].Candidates = []offer.Candidate{c}
 		p := offer.Plan(in, alone, slots)[i]
 		if len(p.Listed) == 0 {
 			continue
 		}
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
+		f.changed = f.changed || !c.Probe && len(plan[i].Candidates) > 1 // the others, beside
 		plan[i] = offer.Session{Open: &p.Reserved}
 	}
 	return f.forOthers(room)
 }
 
 // firsts are the candidates that go before others.
-func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
+func (f *Fetcher) firsts(plan []offer.Session, now time.Time) (out []offer.Candidate) {
 	for _, s := range plan {
 		for _, c := range s.Candidates {
-			late := f.sampler.Late(c.Queue) && (c.Called() || c.Deep) && !f.outranked(c.Queue, plan)
-			if c.Queue == f.saving.queue || late {
+			if c.Queue == f.saving.queue || f.lateFirst(c, plan, now) {
 				out = append(out, c)
 			}
 		}
@@ -156,6 +157,13 @@ func (f *Fetcher) firsts(plan []offer.Session) (out []offer.Candidate) {
 		return f.lateRank(a.Queue).Compare(f.lateRank(b.Queue))
 	})
 	return out
+}
+
+// lateFirst says whether late work of a queue goes before others. What was looked for in vain does not, until the host is rung
+// for it: it is listed with the others, for what is said to lie there may be gone.
+func (f *Fetcher) lateFirst(c offer.Candidate, plan []offer.Session, now time.Time) bool {
+	known := c.Rung || c.Behind || !f.sampler.Refuted(c.Queue, now)
+	return known && f.sampler.Late(c.Queue) && (c.Called() || c.Deep) && !f.outranked(c.Queue, plan)
 }
 
 // lateRank is since when late work of a queue counts as waiting.

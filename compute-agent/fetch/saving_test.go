@@ -109,3 +109,33 @@ func TestLateWorkGoesFirst(t *testing.T) {
 	d.look()
 	d.told("open b1 100ms")
 }
+
+// Late work that is said to lie where a host only waits is looked for alone once, and then together with what else it waits
+// for: a queue manager may say so for a while after that work has gone.
+func TestLateWorkIsLookedForAloneOnce(t *testing.T) {
+	d, _ := newSaver(t, "b1 1", "b2 8")
+	d.Advise(compute.Advice{At: d.now, Rings: true, About: []compute.QueueAdvice{
+		{Queue: "b2", Depth: 1, Late: true, Oldest: d.now.Add(-time.Minute)},
+	}}, d.now)
+	d.Ring(compute.Look{Queue: "b1", Hold: time.Minute}, d.now)
+	d.ring(compute.Look{Queue: "b2", Hold: time.Minute})
+	d.told("open b2 100ms")
+	for range 2 {
+		d.ended("b2", -1, 0)
+		d.look()
+		d.told("open b1 b2")
+	}
+}
+
+// A host that saves looks for a moment, and then waits for the work that it saves for: other work comes beside.
+func TestOtherWorkIsFetchedBesideWhatAHostSavesFor(t *testing.T) {
+	d, _ := newSaver(t, "b1 1", "b2 8")
+	d.Ring(compute.Look{Queue: "b1", Hold: time.Minute}, d.now)
+	d.Ring(compute.Look{Queue: "b2", Hold: time.Minute}, d.now)
+	d.ring(compute.Look{Queue: "b2", Save: time.Minute})
+	d.told("open b2 100ms")
+	d.ended("b2", -1, 0)
+	d.look()
+	d.look()
+	d.told("open b2", "open beside b1")
+}
