@@ -37,6 +37,7 @@ type inbox struct {
 type updates struct {
 	catalog   map[string]wire.CatalogEntry
 	queues    map[compute.QueueName]*compute.Queue // nil: not listed any more
+	listed    map[compute.QueueName]time.Time      // when their records were written
 	advice    map[compute.QueueName]compute.QueueAdvice
 	starts    map[compute.QueueName]int64
 	heard     map[compute.HostID][]compute.Voice // each process once
@@ -67,6 +68,7 @@ func newUpdates() updates {
 	return updates{
 		catalog: map[string]wire.CatalogEntry{},
 		queues:  map[compute.QueueName]*compute.Queue{},
+		listed:  map[compute.QueueName]time.Time{},
 		advice:  map[compute.QueueName]compute.QueueAdvice{},
 		starts:  map[compute.QueueName]int64{},
 		heard:   map[compute.HostID][]compute.Voice{},
@@ -146,7 +148,7 @@ func (c *Conductor) Queues(recs []wire.Record, end bool) {
 			c.logUnreadable(rec, err)
 			continue
 		}
-		c.inbox.updates.queues[q.Name] = &q
+		c.inbox.updates.queues[q.Name], c.inbox.updates.listed[q.Name] = &q, rec.Time
 	}
 	if end {
 		c.inbox.end(&c.inbox.queuesEnd)

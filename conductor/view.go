@@ -16,9 +16,10 @@ func (c *Conductor) apply(n updates) {
 		if q == nil {
 			delete(c.view.Queues, name)
 			delete(c.view.Advice, name)
+			delete(c.view.Listed, name)
 			continue
 		}
-		c.view.Queues[name] = *q
+		c.view.Queues[name], c.view.Listed[name] = *q, n.listed[name]
 	}
 	for name, advice := range n.advice {
 		c.view.Advice[name] = advice

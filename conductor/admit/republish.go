@@ -4,6 +4,7 @@ package admit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -123,6 +124,14 @@ func (s *step) releaseListed(names []compute.QueueName) {
 		for _, e := range waiting {
 			s.emitEffects(e)
 		}
+	}
+}
+
+// releaseLoaded publishes what was loaded and awaits a queue that is listed: that its owner before did so is nowhere written.
+func (s *step) releaseLoaded() {
+	if s.unreleased {
+		s.unreleased = false
+		s.releaseListed(slices.Sorted(maps.Keys(s.queues)))
 	}
 }
 

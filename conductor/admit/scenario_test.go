@@ -408,8 +408,9 @@ func (s *story) list(what string, name compute.QueueName, topic compute.TopicID)
 	case "close":
 		q.State = compute.QueueClosed
 	}
-	if s.view.Queues[name] = q; what == "drop" || what == "withdraw" {
+	if s.view.Queues[name], s.view.Listed[name] = q, s.now; what == "drop" || what == "withdraw" {
 		delete(s.view.Queues, name)
+		delete(s.view.Listed, name)
 	}
 	if what == "withdraw" { // its flavor too
 		delete(s.view.Flavors, compute.FlavorName(name))
@@ -484,11 +485,13 @@ func (s *story) know(t *testing.T, what string, a args) []string {
 func (s *story) takeover(t *testing.T, a args) []string {
 	written := s.state.log
 	s.state = loaded(t, written, s.view, s.now)
-	s.state.Step(HostsRead{}, s.view, s.now)
-	if a.key["cursor"] == "" {
-		return nil
-	}
 	said := []string{}
+	if out := s.state.step(HostsRead{}, s.view, s.now); len(out.Effects) > 0 {
+		said = s.say(out)
+	}
+	if a.key["cursor"] == "" {
+		return said
+	}
 	for i, inst := range written {
 		if int64(i) >= number(t, a.key["cursor"]) && s.state.Instance(inst.ID) == inst {
 			said = append(said, s.say(s.state.Resend(inst.ID, s.view, s.now))...)

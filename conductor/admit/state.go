@@ -33,6 +33,7 @@ type State struct {
 	shares        map[shareKey]*share
 	touchedShares []*share
 	unsorted      bool // some of them do not know yet what of their work is in the queue
+	unreleased    bool // work was loaded that awaits a queue which is listed: its owner before may not have published it
 	held          Held
 	usage         *quota.Index
 	endings       map[compute.Project]*endings
@@ -119,8 +120,9 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 			e.pub.state = carried
 		case taking(inst):
 			e.pub.told = true // perhaps
-		case !pinned(inst) && inst.Whole() == "" && !view.listed(inst.Queue):
+		case !pinned(inst) && inst.Whole() == "" && (!view.listed(inst.Queue) || view.listedSince(inst)):
 			s.awaitQueue(e)
+			s.unreleased = s.unreleased || view.listed(inst.Queue)
 		default:
 			s.setOut(e, true)
 			s.loadShare(e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/conductor/quota"
 	"github.com/berth-project/berth/pkg/compute"
@@ -19,6 +20,7 @@ type View struct {
 	Capabilities map[compute.AxisName]compute.Capability
 	Quotas       map[compute.Project]compute.Quota
 	Queues       map[compute.QueueName]compute.Queue // those listed, open or closed
+	Listed       map[compute.QueueName]time.Time     // when that was written last
 	Advice       map[compute.QueueName]compute.QueueAdvice
 	Groups       map[compute.GroupKey]compute.Group
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
@@ -33,6 +35,7 @@ func NewView() View {
 		Capabilities: map[compute.AxisName]compute.Capability{},
 		Quotas:       map[compute.Project]compute.Quota{},
 		Queues:       map[compute.QueueName]compute.Queue{},
+		Listed:       map[compute.QueueName]time.Time{},
 		Advice:       map[compute.QueueName]compute.QueueAdvice{},
 		Groups:       map[compute.GroupKey]compute.Group{},
 		Twins:        map[compute.HostID][]compute.Voice{},
@@ -108,6 +111,15 @@ func (v View) fromCatalog(b compute.Boot) (compute.Queue, *compute.Reason) {
 func union[W ~string](lists ...[]W) []W {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...))))
 }
+
+// listedSince says whether the queue of an instance was listed, or made anew, after the instance's last version: for all that
+// is known, its work has not been in that queue yet. A conductor may hear of a queue that much later than it was written.
+func (v View) listedSince(inst *compute.Instance) bool {
+	return v.listed(inst.Queue) && inst.ChangedAt.Before(v.Listed[inst.Queue].Add(heardListed))
+}
+
+// heardListed is how long after a queue was listed a conductor may still take it for one that is not.
+const heardListed = 5 * time.Second
 
 func (v View) listed(q compute.QueueName) bool { _, ok := v.Queues[q]; return ok }
 
