@@ -233,8 +233,8 @@ type change struct {
 	takes  compute.Resources // added to what is in use; nil: nothing
 	gives  compute.Resources
 	busy   int
-	offers compute.HostState // zero: as before
-	isSaid bool
+	offers compute.HostState
+	isSaid bool // what it offers
 }
 
 func (r *Recording) hostLives() map[compute.HostID]hostLife {
@@ -273,17 +273,31 @@ func (r *Recording) hostLives() map[compute.HostID]hostLife {
 		on[c.place] = !c.gone
 	}
 	for _, o := range r.Offers {
-		add(o.Host, change{at: o.Seen, offers: o.State, isSaid: true})
+		if o.State != compute.HostEnabled || !r.closing(o) {
+			add(o.Host, change{at: o.Seen, offers: o.State, isSaid: true})
+		}
 	}
 	for _, a := range r.Asks {
-		if a.Op == schedule.LoadHost && a.Wish != "enable" {
-			add(a.Host, change{at: a.Began, isSaid: true}) // it may have heard that before it says so
+		if closes(a) { // it may have heard that before it says so
+			add(a.Host, change{at: a.Began, offers: compute.HostDisabled, isSaid: true})
 		}
 	}
 	for h := range lives {
 		lives[h].sorted()
 	}
 	return lives
+}
+
+// closes says whether an operator asks a host to offer nothing.
+func closes(a Ask) bool { return a.Op == schedule.LoadHost && a.Wish != "enable" }
+
+// closing says whether a host that says that it offers was asked to offer nothing so shortly before that it may not have heard
+// of that when it said so, and to offer again by nobody since.
+func (r *Recording) closing(o Offered) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return closes(a) && a.Host == o.Host && a.Began.Before(o.Seen) && a.Began.After(o.Seen.Add(-seenLate)) &&
+			!r.wishes(o.Host, a.Began, o.Seen)
+	})
 }
 
 func (l hostLife) sorted() hostLife {
