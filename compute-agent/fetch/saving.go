@@ -3,11 +3,13 @@
 package fetch
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -145,16 +147,8 @@ func (f *Fetcher) firsts(plan []offer.Session, now time.Time) (out []offer.Candi
 		}
 	}
 	slices.SortStableFunc(out, func(a, b offer.Candidate) int {
-		mine := func(c offer.Candidate) int {
-			if c.Queue == f.saving.queue {
-				return 0
-			}
-			return 1
-		}
-		if d := mine(a) - mine(b); d != 0 {
-			return d
-		}
-		return f.lateRank(a.Queue).Compare(f.lateRank(b.Queue))
+		mine := sorted.TrueFirst(a.Queue == f.saving.queue, b.Queue == f.saving.queue)
+		return cmp.Or(mine, f.lateRank(a.Queue).Compare(f.lateRank(b.Queue)))
 	})
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Lies is what a host knows of the work that lies in a queue.
@@ -68,7 +69,8 @@ func severalClasses(all []Candidate) bool {
 // often before: what is left out grows older, and its turn comes by that.
 func (c Candidate) ranked(d Candidate) int {
 	return cmp.Or(
-		first(c.Behind, d.Behind), first(!c.Lies.Since.IsZero(), !d.Lies.Since.IsZero()), c.rank().Compare(d.rank()),
+		sorted.TrueFirst(c.Behind, d.Behind), sorted.TrueFirst(!c.Lies.Since.IsZero(), !d.Lies.Since.IsZero()),
+		c.rank().Compare(d.rank()),
 	)
 }
 

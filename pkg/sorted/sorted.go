@@ -2,7 +2,7 @@
 
 // Package sorted keeps many things in order while they come and go, so that a
 // few of them, or how many there are before one, can be found without looking
-// at the others.
+// at the others. It has orders that Go lacks, too.
 package sorted
 
 import (

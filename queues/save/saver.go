@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Saver remembers which work waits and which hosts save for it. It is not safe for concurrent use; times must not go
@@ -163,7 +164,7 @@ func (s *Saver) extend(now time.Time) {
 		for h, x := range q.savers {
 			last := x.since.Add(s.rules.For + compute.MaxGrace)
 			if x.until.Sub(now) < toldEvery && now.Before(x.until) && x.until.Before(last) && s.asked(name, h) {
-				x.until, x.told = earlier(now.Add(2*toldEvery), last), time.Time{} // and is told so
+				x.until, x.told = sorted.Sooner(now.Add(2*toldEvery), last), time.Time{} // and is told so
 			}
 		}
 	}
@@ -173,13 +174,6 @@ func (s *Saver) extend(now time.Time) {
 func (s *Saver) asked(q compute.QueueName, h compute.HostID) bool {
 	says, _ := s.world.Saves(h)
 	return says.For() == q && says.Preempt
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // dismiss forgets the savings that are over, and ends those that nothing waits for any more.
@@ -357,7 +351,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 			return
 		}
 		room := s.roomAt(q, h)
-		c := cmp.Or(boolNumber(makes)-boolNumber(room), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
+		c := cmp.Or(sorted.TrueFirst(room, makes), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
 			cmp.Compare(h, best))
 		if !found || c < 0 {
 			best, least, makes, found = h, missing, room, true
@@ -378,18 +372,9 @@ func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
 // byAge are the queues, that of the work that has waited longest first, as classes of priority count that.
 func (s *Saver) byAge() []*queue {
 	return slices.SortedFunc(maps.Values(s.queues), func(a, b *queue) int {
-		if c := cmp.Compare(boolNumber(len(a.late) == 0), boolNumber(len(b.late) == 0)); c != 0 {
-			return c
-		}
-		return cmp.Or(a.class.Rank(a.since).Compare(b.class.Rank(b.since)), cmp.Compare(a.name, b.name))
+		return cmp.Or(sorted.TrueFirst(len(a.late) > 0, len(b.late) > 0),
+			a.class.Rank(a.since).Compare(b.class.Rank(b.since)), cmp.Compare(a.name, b.name))
 	})
-}
-
-func boolNumber(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // hosts are those that save for the queue, by name.
