@@ -547,9 +547,8 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 	if w == nil {
 		return 0, 0, time.Time{}
 	}
-	for k := range w.waiting.From(nil) {
-		oldest = k.instance.QueuedAt
-		break
+	if first, ok := w.waiting.First(); ok {
+		oldest = first.instance.QueuedAt
 	}
 	before = uint64(w.waiting.Count(func(k *entry) bool { return queueOrder(k, at) < 0 }))
 	return before, uint64(w.waiting.Len()), oldest

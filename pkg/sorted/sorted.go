@@ -80,6 +80,14 @@ func (l *List[T]) Count(before func(T) bool) int {
 	return n
 }
 
+// First is what comes before all others; false: there is nothing.
+func (l *List[T]) First() (first T, ok bool) {
+	if l.Len() == 0 {
+		return first, false
+	}
+	return l.runs[0][0], true
+}
+
 // From is what comes after those for which before is true, in order; nil for
 // before is all. The list must not change meanwhile.
 func (l *List[T]) From(before func(T) bool) iter.Seq[T] {
