@@ -39,11 +39,14 @@ const mostTaken = 1024
 // Taken is how many builds of a queue hosts prepare, or have claimed without an answer, as they say.
 func (a *Advisor) Taken(q compute.QueueName) int { return a.taken[q] }
 
-// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not.
+// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not; nil: it is true
+// of none.
 func (a *Advisor) FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool {
 	i, listed := a.at[q]
 	return listed && a.counts[i][eligible] > 0 &&
-		slices.ContainsFunc(a.order, func(h *host) bool { return h.is[i] == eligible && !not(h.beacon.Host) })
+		slices.ContainsFunc(a.order, func(h *host) bool {
+			return h.is[i] == eligible && (not == nil || !not(h.beacon.Host))
+		})
 }
 
 // TakesWork is how many hosts take work: they are heard of, and enabled.

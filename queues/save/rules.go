@@ -58,10 +58,10 @@ type World interface {
 	// in their order: MostBuilds, and as many more as hosts say that they take. Those are taken, too, but nobody has claimed
 	// them, and which they are nobody says.
 	Waiting(now time.Time, each func(q compute.QueueName, first []Build, taken int))
-	// Fits says whether some host that may have the build can take it now.
-	Fits(q compute.QueueName, b Build) bool
-	// Hosts is how many hosts there are that take work.
-	Hosts() int
+	// FitsSome says whether some host, none of which not is true, can take a queue's work now; nil: it is true of none.
+	FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool
+	// TakesWork is how many hosts there are that take work.
+	TakesWork() int
 	// Full calls each with every host that can be told to save, would fit the queue's work when emptier, and saves for
 	// none; missing is how much of what is needed is not free there, of the class of which most is: from 0 to 1.
 	Full(q compute.QueueName, each func(h compute.HostID, missing float64))

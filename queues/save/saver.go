@@ -127,7 +127,7 @@ func (s *Saver) note(now time.Time) {
 			}
 		}
 		q.seen, q.room = seen, beforePlaceholders(first[min(taken, len(first)):])
-		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
+		q.short = len(q.late) > 0 && (q.short || !s.world.FitsSome(name, q.late[0].Not))
 	})
 	for name, q := range s.queues {
 		if waits[name] {
@@ -266,14 +266,14 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 // those hosts are not of the few, from when on they say that machines go.
 func (s *Saver) choose(now time.Time) (out []Told) {
 	busy, idle, stuck := s.busy()
-	most, looked := max(1, s.world.Hosts()/s.rules.Share), 0
+	most, looked := max(1, s.world.TakesWork()/s.rules.Share), 0
 	for _, q := range s.byAge() {
 		full := len(idle) >= most
 		if looked == mostLooked {
 			break
 		}
 		if full && (q.class == compute.PriorityLow || now.Before(q.moved)) || !q.wants(s.rules, now) ||
-			s.world.Fits(q.name, q.late[0]) {
+			s.world.FitsSome(q.name, q.late[0].Not) {
 			continue
 		}
 		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
@@ -362,7 +362,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 
 // placeable says whether some host may have a build, now or when it is emptier. What none may have is late for nobody.
 func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
-	if b.Not == nil || s.world.Fits(q, b) {
+	if b.Not == nil || s.world.FitsSome(q, b.Not) {
 		return true
 	}
 	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.May(h) })

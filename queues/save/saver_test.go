@@ -37,8 +37,8 @@ func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build, int))
 	}
 }
 
-func (w *world) Fits(compute.QueueName, Build) bool { return w.fits }
-func (w *world) Hosts() int                         { return len(w.free) - len(w.gone) }
+func (w *world) FitsSome(compute.QueueName, func(compute.HostID) bool) bool { return w.fits }
+func (w *world) TakesWork() int                                             { return len(w.free) - len(w.gone) }
 
 func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
 	for h, missing := range w.free {

@@ -100,14 +100,6 @@ func (x waiting) Waiting(_ time.Time, each func(compute.QueueName, []save.Build,
 	}
 }
 
-// Fits says whether a host can take a build now.
-func (x waiting) Fits(q compute.QueueName, _ save.Build) bool {
-	return x.FitsSome(q, func(compute.HostID) bool { return false })
-}
-
-// Hosts are all.
-func (x waiting) Hosts() int { return x.TakesWork() }
-
 // tellSavers has hosts told to save.
 func (w *world) tellSavers(now time.Time) {
 	for _, t := range w.saver.Tell(now) {
