@@ -469,9 +469,9 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 // mostSeen bounds how many members of groups are passed over.
 const mostSeen = 64
 
-// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none does.
-// Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for as long
-// as it waits.
+// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none
+// does. Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for
+// as long as it waits.
 func (v *view) oldest(q compute.QueueName, now time.Time) (first time.Time) {
 	seen := 0
 	if l := v.loads[q]; l != nil {

@@ -30,9 +30,9 @@ type Candidate struct {
 // keeps work of it locked for this, or other work waits for it.
 func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind || c.Probe }
 
-// before is the order in which candidates are served: first what is looked for behind work that is kept locked, since that
-// is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the longest
-// waiting first, then a random one.
+// before is the order in which candidates are served: first what is looked for behind work that is kept locked, since
+// that is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the
+// longest waiting first, then a random one.
 func (c Candidate) before(d Candidate) int {
 	return cmp.Or(
 		sorted.TrueFirst(c.Behind, d.Behind), sorted.TrueFirst(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped),

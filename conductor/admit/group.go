@@ -344,8 +344,8 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 	}
 }
 
-// recountGroup counts all members by the domains of a new rule, and offers those anew that wait: what was published says
-// what the rule was.
+// recountGroup counts all members by the domains of a new rule, and offers those anew that wait: what was published
+// says what the rule was.
 func (s *step) recountGroup(g *group) {
 	waiting := s.denyKeptOf(g)
 	for _, e := range sorted(g.members) {

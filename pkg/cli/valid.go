@@ -15,8 +15,8 @@ import (
 func newValid(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "capabilities", Short: "Say what is valid in a request: flavors, choices, limits, states and reasons",
-		Long: "Say what is valid in a request: flavors with what they use, the axes that they may be combined with, how much " +
-			"each part of a request may have, what names look like, and what states and reasons mean. " +
+		Long: "Say what is valid in a request: flavors with what they use, the axes that they may be combined with, how " +
+			"much each part of a request may have, what names look like, and what states and reasons mean. " +
 			"With -o json it is the document of GET /v1/capabilities.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

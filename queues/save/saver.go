@@ -157,8 +157,8 @@ func (s *Saver) queue(name compute.QueueName) *queue {
 	return q
 }
 
-// extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave is for
-// the work for which they went.
+// extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave
+// is for the work for which they went.
 func (s *Saver) extend(now time.Time) {
 	for name, q := range s.queues {
 		for h, x := range q.savers {
@@ -170,7 +170,8 @@ func (s *Saver) extend(now time.Time) {
 	}
 }
 
-// asked says whether a host says that it has the room for the queue, or will once those have gone whose places it has asked for.
+// asked says whether a host says that it has the room for the queue, or will once those have gone whose places it has
+// asked for.
 func (s *Saver) asked(q compute.QueueName, h compute.HostID) bool {
 	says, _ := s.world.Saves(h)
 	return says.For() == q && says.Preempt
@@ -262,8 +263,8 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 	return out
 }
 
-// choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie idle, so
-// those hosts are not of the few, from when on they say that machines go.
+// choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie
+// idle, so those hosts are not of the few, from when on they say that machines go.
 func (s *Saver) choose(now time.Time) (out []Told) {
 	busy, idle, stuck := s.busy()
 	most, looked := max(1, s.world.TakesWork()/s.rules.Share), 0
@@ -296,8 +297,8 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 	return out
 }
 
-// busy are the hosts that save, and those of them on which what is free lies idle; stuck is how many of those cannot make the
-// room though sums said that they could.
+// busy are the hosts that save, and those of them on which what is free lies idle; stuck is how many of those cannot
+// make the room though sums said that they could.
 func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	busy, idle = map[compute.HostID]bool{}, map[compute.HostID]bool{}
 	note := func(h compute.HostID, asked bool) {
@@ -317,8 +318,8 @@ func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	return busy, idle, stuck
 }
 
-// roomAt says whether machines on a host may go so that a queue's work fits, and it has not saved for that in vain: where NUMA
-// nodes or devices do not allow it, sums say so all the same.
+// roomAt says whether machines on a host may go so that a queue's work fits, and it has not saved for that in vain:
+// where NUMA nodes or devices do not allow it, sums say so all the same.
 func (s *Saver) roomAt(q *queue, h compute.HostID) bool { return q.tried[h] == 0 && s.makesRoom(q, h) }
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
@@ -342,7 +343,8 @@ func (q *queue) wants(r Rules, now time.Time) bool {
 }
 
 // best is the host that saves best for a build: one on which it has room once preemptible machines have been taken away
-// rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks least.
+// rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks
+// least.
 func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found, some bool) {
 	least, makes := 0.0, false
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
