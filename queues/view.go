@@ -60,12 +60,13 @@ type view struct {
 
 // need is an instance that a queue must still serve.
 type need struct {
-	queue   compute.QueueName
-	own     compute.QueueName // must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
-	waiting bool              // its work is in the queue, or will be
-	holds   bool              // it is a placeholder
-	due     time.Time         // when it is published
-	avoid   string            // the hosts where it is never to be built, each once, with spaces between
+	queue compute.QueueName
+	// own must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
+	own     compute.QueueName
+	waiting bool      // its work is in the queue, or will be
+	holds   bool      // it is a placeholder
+	due     time.Time // when it is published
+	avoid   string    // the hosts where it is never to be built, each once, with spaces between
 }
 
 // load is the need for one queue.

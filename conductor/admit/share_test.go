@@ -328,7 +328,8 @@ func TestATakeoverWithMoreHosts(t *testing.T) {
 	}
 	c.pass(6 * time.Second)
 	for i := range 60 {
-		if id := long(fmt.Sprint(i + 1)); c.published[id] > 1 || c.published[id] == 1 != (i >= 16 && i < 16+3+5*4+16) { // 16 more since nothing was claimed for 5 s
+		// 16 more since nothing was claimed for 5 s
+		if id := long(fmt.Sprint(i + 1)); c.published[id] > 1 || c.published[id] == 1 != (i >= 16 && i < 16+3+5*4+16) {
 			t.Errorf("%s was published %d times", short(id), c.published[id])
 		}
 	}

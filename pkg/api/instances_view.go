@@ -89,7 +89,7 @@ type projectIndex struct {
 	byName        *sorted.List[*entry]                            // by name; all that the project has
 	byID          *sorted.List[*entry]                            // by id; all that the project has
 	byGroup       map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
-	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, those that have ended too; nil: there are none
+	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, ended ones too; nil: none
 	used          compute.PartAmounts                             // by those that count; no zeros
 }
 

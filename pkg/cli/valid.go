@@ -64,8 +64,9 @@ func printValid(w io.Writer, f Format, doc client.Capabilities) error {
 		}
 	}
 	d, v := doc.Defaults, doc.Versions
-	_, err := fmt.Fprintf(w, "A boot that does not say has project %s, %d attempts, a deadline of %s and on_no_capacity %s.\n"+
-		"This is Berth %s with API version %s; it reads records of the schemas %d to %d.\n",
+	_, err := fmt.Fprintf(w,
+		"A boot that does not say has project %s, %d attempts, a deadline of %s and on_no_capacity %s.\n"+
+			"This is Berth %s with API version %s; it reads records of the schemas %d to %d.\n",
 		d.Project, d.Attempts, d.Deadline, d.OnNoCapacity, v.Berth, v.API, v.Records.First, v.Records.Newest)
 	return err
 }

@@ -25,9 +25,10 @@ type Saver struct {
 
 // queue is one in which work waits.
 type queue struct {
-	name   compute.QueueName
-	seen   map[string]time.Time // since when each of its first builds is known to wait
-	room   int                  // how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
+	name compute.QueueName
+	seen map[string]time.Time // since when each of its first builds is known to wait
+	// room is how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
+	room   int
 	class  compute.Priority
 	late   []Build   // of them: those that have waited long enough and no host takes, in their order
 	since  time.Time // since when the first of those waits
