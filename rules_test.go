@@ -38,12 +38,12 @@ var arrows = map[string][]string{
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},
 	"queues/advise":       {"pkg/compute"},
-	"queues/ring":         {"pkg/compute"},
-	"queues/save":         {"pkg/compute"},
+	"queues/ring":         {"pkg/compute", "pkg/sorted"},
+	"queues/save":         {"pkg/compute", "pkg/sorted"},
 	"conductor/admit":     {"pkg/compute", "conductor/quota"},
 	"conductor/quota":     {"pkg/compute"},
 	"compute-agent/task":  {"pkg/compute"},
-	"compute-agent/offer": {"pkg/compute"},
+	"compute-agent/offer": {"pkg/compute", "pkg/sorted"},
 
 	"flavors": {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"queues": {
@@ -56,7 +56,7 @@ var arrows = map[string][]string{
 	"compute-agent/agent": {
 		"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sealed", "pkg/tracing",
 	},
-	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
+	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire", "pkg/sorted"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
 	"compute-agent/home":            {"pkg/compute"},
 	"compute-agent/hypervisor":      {"pkg/compute", "compute-agent/hypervisor/"},
@@ -155,7 +155,7 @@ var arrows = map[string][]string{
 	"pkg/lab/house":   {}, // what is played with Berth's code, and is no part of it
 	"pkg/lab/mutate":  {},
 	"pkg/lab/testrun": {},
-	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save"},
+	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save", "pkg/sorted"},
 	"pkg/kafkatest":   {"*"},
 	"cmd":             {"*"},
 	"docs/examples": {

@@ -76,9 +76,9 @@ func logged(rec wire.Record, now time.Time) time.Time {
 	return now
 }
 
-// refuseIfAlive refuses the word that a host is dead which was heard of lately. Where the log does not say when the word
-// was written, a conductor that was cut off reads it, and the host's beacons, much later, and in any order: then it is
-// refused as well if the host was alive when the word was said, by the clock of its producer.
+// refuseIfAlive refuses the word that a host is dead which was heard of lately. Where the log does not say when the
+// word was written, a conductor that was cut off reads it, and the host's beacons, much later, and in any order: then
+// it is refused as well if the host was alive when the word was said, by the clock of its producer.
 func (t *turn) refuseIfAlive(r compute.Request, rec wire.Record) *compute.Reason {
 	if r.Op != compute.OpFence && r.Op != compute.OpForget {
 		return nil

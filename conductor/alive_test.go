@@ -95,9 +95,9 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 	}
 }
 
-// TestALateWordOfALivingHost: where the log does not say when the word was written, it is not taken for one of the moment
-// in which a conductor reads it that was cut off for a minute. Seen to fail before that was so, and by the schedule
-// dead_by_a_word_read_late.json.
+// TestALateWordOfALivingHost: where the log does not say when the word was written, it is not taken for one of the
+// moment in which a conductor reads it that was cut off for a minute. Seen to fail before that was so, and by the
+// schedule dead_by_a_word_read_late.json.
 func TestALateWordOfALivingHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		last time.Duration // when the host was heard of last

@@ -24,8 +24,9 @@ type Config struct {
 	MaxEnded     int           // as in Times, which it changes; 0: as there
 	SoftGroupFor time.Duration // as in Times, which it changes; 0: as there
 	ReserveLead  time.Duration // as in Times, which it changes; 0: as there
-	Share        int           // builds of a project in a queue at least, and a quarter as many for each host; 0: as Times says
-	SyncTimeout  time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
+	// Share is how many builds of a project are in a queue at least, and a quarter as many for each host; 0: as Times says
+	Share       int
+	SyncTimeout time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
 	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	CatalogAge    time.Duration
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s

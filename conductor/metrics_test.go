@@ -196,7 +196,8 @@ func TestOldestGrantByTheLog(t *testing.T) {
 func TestExemplars(t *testing.T) {
 	const want = "trace_id=0af7651916cd43dd8448eb211c80319c"
 	found := examplesOf(t, tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Service: "berth-conductor"}))
-	if len(found) != 2 || found["berth_conductor_granted_seconds"] != want || found["berth_conductor_active_seconds"] != want {
+	if len(found) != 2 || found["berth_conductor_granted_seconds"] != want ||
+		found["berth_conductor_active_seconds"] != want {
 		t.Errorf("the examples are %v", found)
 	}
 	if found := examplesOf(t, nil); len(found) > 0 {

@@ -9,16 +9,17 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// TestSpreadNeedsAllConductors: a member of a group that spreads its members is written in schema 4, and refused as long as
-// one conductor would set its partition aside; its build is written as those of all members are. Members of other groups
-// need less.
+// TestSpreadNeedsAllConductors: a member of a group that spreads its members is written in schema 4, and refused as
+// long as one conductor would set its partition aside; its build is written as those of all members are. Members of
+// other groups need less.
 func TestSpreadNeedsAllConductors(t *testing.T) {
 	k := newCell(t)
 	k.c.Hosts([]wire.Record{says("new", wire.Schema), says("old", 3)}, true)
 	k.c.Catalog([]wire.Record{
 		wire.EncodeCapability(compute.Capability{Axis: "zone", Values: []compute.CapabilityValue{{Value: "a"}}}),
 		wire.EncodeFlavor(compute.Flavor{
-			Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Capabilities: []compute.AxisName{"zone"},
+			Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512},
+			Capabilities: []compute.AxisName{"zone"},
 		}),
 		wire.EncodeGroup(compute.Group{Project: "p", Name: "web", Policy: compute.SpreadOnly, Spread: "zone"}),
 		wire.EncodeGroup(compute.Group{Project: "p", Name: "apart", Policy: compute.AntiAffinity, Most: 1}),
@@ -39,7 +40,8 @@ func TestSpreadNeedsAllConductors(t *testing.T) {
 	k.wrote(boot(2, "apart", compute.Choices{"zone": "a"}), "3", "3")
 	k.c.Agreed(wire.Schema)
 	k.wrote(boot(1, "web", nil), "4", "3")
-	if got := k.last("p", 1).Boot; got.With["zone"] != "a" || got.Spread() != (compute.PlacementRules{Group: "web", Spread: "zone", Chosen: true}) {
+	if got := k.last("p", 1).Boot; got.With["zone"] != "a" ||
+		got.Spread() != (compute.PlacementRules{Group: "web", Spread: "zone", Chosen: true}) {
 		t.Errorf("it is written with %v and %+v", got.With, got.Rules)
 	}
 	k.wrote(boot(3, "web", compute.Choices{"zone": "a"}), "4", "3")

@@ -60,7 +60,8 @@ func TestTraceOfDecisions(t *testing.T) {
 	if len(got) != 4 || decide.Parent != "" || decide.Context() != under || grant.Parent != decide.ID {
 		t.Errorf("told was %+v", got)
 	}
-	if s := got["decide "+string(id(2))]; s.TraceID != "0af7651916cd43dd8448eb211c80319c" || s.Parent != "b7ad6b7169203331" {
+	if s := got["decide "+string(id(2))]; s.TraceID != "0af7651916cd43dd8448eb211c80319c" ||
+		s.Parent != "b7ad6b7169203331" {
 		t.Errorf("of a boot that had a trace: %+v", s)
 	}
 	if s := got["decide "+string(id(3))]; s.Failed != "NoSuchFlavor" {

@@ -183,7 +183,8 @@ func TestManyAtOnce(t *testing.T) {
 	for n := range 8_000 {
 		claims = append(claims, k.report(compute.ReportClaim, n, "rich", compute.HostID(fmt.Sprint("h", n%100))))
 	}
-	if res := k.read(append(claims, claims...)...); len(res.Changes) != 8_000 || len(res.Effects) != 24_000-admit.Defaults().ShareLeast {
+	if res := k.read(append(claims, claims...)...); len(res.Changes) != 8_000 ||
+		len(res.Effects) != 24_000-admit.Defaults().ShareLeast {
 		t.Errorf("%d changes, %d effects", len(res.Changes), len(res.Effects))
 	}
 }

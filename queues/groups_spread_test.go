@@ -8,12 +8,13 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestWhatRulesKeep: a rule over hosts keeps work from some of them; preferences, rules over an axis and a spread keep it
-// from none.
+// TestWhatRulesKeep: a rule over hosts keeps work from some of them; preferences, rules over an axis and a spread keep
+// it from none.
 func TestWhatRulesKeep(t *testing.T) {
 	for policy, want := range map[compute.GroupPolicy][2]bool{ // on a host with a member, on one without
-		compute.AntiAffinity: {true, false}, compute.Affinity: {false, true}, compute.SoftAntiAffinity: {}, compute.SoftAffinity: {},
-		compute.SpreadOnly: {},
+		compute.AntiAffinity: {true, false}, compute.Affinity: {false, true}, compute.SoftAntiAffinity: {},
+		compute.SoftAffinity: {},
+		compute.SpreadOnly:   {},
 	} {
 		rule := compute.Group{Project: "p", Name: "web", Policy: policy, Spread: "zone", Skew: 1}
 		if policy.Apart() {

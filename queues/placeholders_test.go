@@ -34,15 +34,16 @@ func TestSavingsKnowPlaceholders(t *testing.T) {
 	}
 }
 
-// TestKeptPlaceholdersAreNotWaitedFor: a placeholder that its conductor keeps lies in no queue, and may come to: its queue stays,
-// and no host is told that work is there until it is offered.
+// TestKeptPlaceholdersAreNotWaitedFor: a placeholder that its conductor keeps lies in no queue, and may come to: its
+// queue stays, and no host is told that work is there until it is offered.
 func TestKeptPlaceholdersAreNotWaitedFor(t *testing.T) {
 	v := newView(Options{Advice: advise.DefaultRules()}.withDefaults())
 	now := time.Now()
 	for at, kept := range []bool{true, false, true} {
 		v.instance(instance(1, "q", compute.StateQueued, func(i *compute.Instance) {
 			i.Attempt, i.QueuedAt = 2, now
-			i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1, Taker: "00000000-0000-4000-8000-000000000021", Kept: kept})
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1,
+				Taker: "00000000-0000-4000-8000-000000000021", Kept: kept})
 		}), now)
 		depth, waiting := v.progress("q", now).Depth, 0
 		v.ringer.EachWaiting(func(compute.QueueName) { waiting++ })

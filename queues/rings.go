@@ -68,7 +68,8 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 	return rings, wait
 }
 
-// ranked tells with each ring since when the oldest work in the queue waits, and has what is to be served first come first.
+// ranked tells with each ring since when the oldest work in the queue waits, and has what is to be served first come
+// first.
 func (v *view) ranked(rings []ring.Ring, now time.Time) []ring.Ring {
 	for i := range rings {
 		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, now)

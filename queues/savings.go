@@ -59,14 +59,6 @@ func (v *view) keptFrom(key string) func(compute.HostID) bool {
 	}
 }
 
-// Fits says whether a host can take a build now.
-func (s savings) Fits(q compute.QueueName, b save.Build) bool {
-	return s.FitsSome(q, func(h compute.HostID) bool { return !b.May(h) })
-}
-
-// Hosts are those that take work.
-func (s savings) Hosts() int { return s.TakesWork() }
-
 // tellSavers is what hosts are to be told of savings now.
 func (v *view) tellSavers(now time.Time) (out []ring.Ring) {
 	for _, t := range v.saver.Tell(now) {

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// tiers are the queues of other classes than the normal one that are wanted beside these: of each of them the tiers that are
-// listed, and those that an instance needs. So a tier is made when it is first used, and goes when its queue goes.
-// Where a queue of the catalog has the name of a tier, that queue is wanted, and the tier is not.
+// tiers are the queues of other classes than the normal one that are wanted beside these: of each of them the tiers
+// that are listed, and those that an instance needs. So a tier is made when it is first used, and goes when its queue
+// goes. Where a queue of the catalog has the name of a tier, that queue is wanted, and the tier is not.
 func (v *view) tiers(queues []compute.Queue) []compute.Queue {
 	named := v.tierNames()
 	if len(named) == 0 {
@@ -39,8 +39,8 @@ func (v *view) tiers(queues []compute.Queue) []compute.Queue {
 	return out
 }
 
-// tierNames are the names that may be of tiers which are listed or needed: first what is listed, so that none goes for a
-// new one where there may be no more.
+// tierNames are the names that may be of tiers which are listed or needed: first what is listed, so that none goes for
+// a new one where there may be no more.
 func (v *view) tierNames() []compute.QueueName {
 	isTier := func(name compute.QueueName) bool {
 		_, p := compute.SplitTier(name)

@@ -14,8 +14,8 @@ import (
 
 const highTier compute.QueueName = "q.priority-high"
 
-// A tier is made when an instance needs it first, stays when none does any more, is made anew by a manager that finds instances
-// which need it, and goes with its queue, drained.
+// A tier is made when an instance needs it first, stays when none does any more, is made anew by a manager that finds
+// instances which need it, and goes with its queue, drained.
 func TestATierIsMadeWhenItIsNeeded(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		m := f.join(t, "a")
@@ -23,7 +23,8 @@ func TestATierIsMadeWhenItIsNeeded(t *testing.T) {
 		f.publish(names.Catalog(), flavor("q"))
 		settle(time.Second)
 		f.has(t, "q")
-		f.publish(names.Instances(), instance(1, string(highTier), compute.StateQueued), instance(2, "gone.priority-low", compute.StateQueued))
+		f.publish(names.Instances(), instance(1, string(highTier), compute.StateQueued),
+			instance(2, "gone.priority-low", compute.StateQueued))
 		settle(time.Second)
 		f.has(t, "q", highTier)
 		if q := f.list()[highTier]; q.Priority != compute.PriorityHigh || q.Flavor != "q" {
@@ -39,7 +40,8 @@ func TestATierIsMadeWhenItIsNeeded(t *testing.T) {
 		f.has(t, "q", highTier, "q.priority-low")
 		f.publish(names.Catalog(), noFlavor("q"))
 		settle(time.Hour)
-		if q := f.list()["q.priority-low"]; q.State != compute.QueueClosed || f.topic("q.priority-low") == nil || f.topic("q") != nil {
+		if q := f.list()["q.priority-low"]; q.State != compute.QueueClosed ||
+			f.topic("q.priority-low") == nil || f.topic("q") != nil {
 			t.Errorf("%+v", q)
 		}
 		f.publish(names.Instances(), instance(3, "q.priority-low", compute.StateDeleted))

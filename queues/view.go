@@ -60,19 +60,20 @@ type view struct {
 
 // need is an instance that a queue must still serve.
 type need struct {
-	queue   compute.QueueName
-	own     compute.QueueName // must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
-	waiting bool              // its work is in the queue, or will be
-	holds   bool              // it is a placeholder
-	due     time.Time         // when it is published
-	avoid   string            // the hosts where it is never to be built, each once, with spaces between
+	queue compute.QueueName
+	// own must stay too: in queue its set is offered whole, and it may come to be in parts; empty: none
+	own     compute.QueueName
+	waiting bool      // its work is in the queue, or will be
+	holds   bool      // it is a placeholder
+	due     time.Time // when it is published
+	avoid   string    // the hosts where it is never to be built, each once, with spaces between
 }
 
 // load is the need for one queue.
 type load struct {
-	work    int                  // queued and starting instances
-	waiting *sorted.List[waiter] // those with work in the queue, the first published first
-	avoid   map[string]int       // by host: how many of them are never to be built there
+	work    int                    // queued and starting instances
+	waiting *sorted.List[waiter]   // those with work in the queue, the first published first
+	avoid   map[compute.HostID]int // by host: how many of them are never to be built there
 }
 
 // waiter is an instance with work in a queue.
@@ -375,9 +376,9 @@ func hostsOf(list string) (hosts []compute.HostID) {
 
 // avoids counts a waiter more, or less, for each host where it is never to be built.
 func (l *load) avoids(is need, more int) {
-	for _, h := range strings.Fields(is.avoid) {
+	for _, h := range hostsOf(is.avoid) {
 		if l.avoid == nil {
-			l.avoid = map[string]int{}
+			l.avoid = map[compute.HostID]int{}
 		}
 		if l.avoid[h] += more; l.avoid[h] == 0 {
 			delete(l.avoid, h)
@@ -388,16 +389,11 @@ func (l *load) avoids(is need, more int) {
 // avoided are the hosts on which nothing that waits is ever to be built. What avoids
 // nothing is enough for none.
 func (v *view) avoided(l *load) (hosts []compute.HostID) {
-	if len(l.avoid) == 0 {
-		return nil
-	}
-	for first := range l.waiting.From(nil) {
-		for _, h := range strings.Fields(v.need[first.key].avoid) {
-			if l.avoid[h] == l.waiting.Len() {
-				hosts = append(hosts, compute.HostID(h))
-			}
+	first, _ := l.waiting.First()
+	for _, h := range hostsOf(v.need[first.key].avoid) {
+		if l.avoid[h] == l.waiting.Len() {
+			hosts = append(hosts, h)
 		}
-		break
 	}
 	return hosts
 }
@@ -465,11 +461,8 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
 	p.Depth += uint64(published)
 	p.Avoided, p.Late = v.avoided(l), v.saver.Late(q)
-	for first := range l.waiting.From(nil) {
-		if published > 0 {
-			p.Oldest = first.due
-		}
-		break
+	if first, ok := l.waiting.First(); ok && published > 0 {
+		p.Oldest = first.due
 	}
 	return p
 }
@@ -477,9 +470,9 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 // mostSeen bounds how many members of groups are passed over.
 const mostSeen = 64
 
-// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none does.
-// Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for as long
-// as it waits.
+// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none
+// does. Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for
+// as long as it waits.
 func (v *view) oldest(q compute.QueueName, now time.Time) (first time.Time) {
 	seen := 0
 	if l := v.loads[q]; l != nil {

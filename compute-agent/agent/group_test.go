@@ -48,7 +48,8 @@ func TestFullOfGroup(t *testing.T) {
 		"rather not, for a time gone by": {soft(1), 1, false, true, false, false},
 	} {
 		a := arrival{
-			host: "h", delivery: 3, offers: true, fits: true, slots: 1, members: c.members, adopted: c.adopted, groupOver: c.over,
+			host: "h", delivery: 3, offers: true, fits: true, slots: 1, members: c.members,
+			adopted: c.adopted, groupOver: c.over,
 		}
 		c.work(&a.build)
 		want := wire.Ack(0)
@@ -130,8 +131,8 @@ func TestMembersOfALostJournal(t *testing.T) {
 	})
 }
 
-// A host that has lost its journal is told by its conductor what its machines are of: it leaves a member to others though
-// that names no host as full, and takes one that names it still once its own is gone. It has written that down.
+// A host that has lost its journal is told by its conductor what its machines are of: it leaves a member to others
+// though that names no host as full, and takes one that names it still once its own is gone. It has written that down.
 func TestMembersAreToldToAHostThatHasForgottenThem(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
@@ -260,7 +261,8 @@ func TestPinnedWorkThatWasDeniedIsOfferedAgain(t *testing.T) {
 	})
 }
 
-// Work that only hosts with a member have seen is taken out of its queue before that drops it, and its conductor is told.
+// Work that only hosts with a member have seen is taken out of its queue before that drops it, and its conductor is
+// told.
 func TestPassedOn(t *testing.T) {
 	for delivery, want := range map[int16]wire.Ack{
 		fetch.LastDelivery - 1: wire.AckRelease, fetch.LastDelivery: wire.AckAccept, fetch.LastDelivery + 3: wire.AckAccept,

@@ -300,7 +300,8 @@ func TestBadImage(t *testing.T) {
 		}
 		pass(time.Minute)
 		c.wantOne(5, compute.StateError) // nobody wants it
-		healed.Store(true)               // before it is booted: the host may try the image again now that it was left for a while
+		// before it is booted: the host may try the image again now that it was left for a while
+		healed.Store(true)
 		c.boot(6, "small", bad)
 		c.desire(compute.HostEnabled, 1)
 		pass(5 * time.Second)

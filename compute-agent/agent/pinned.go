@@ -25,7 +25,8 @@ func (l *loop) startPinned(now time.Time) {
 			return true
 		}
 		place, fits := l.placeFor(b)
-		if !fits || l.outwaits(b, now) || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
+		state, _ := l.state(now)
+		if !fits || outwaits(b, state) || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
 		l.beginTask(b, true, place)
@@ -46,7 +47,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = "an instance of another project with this id is here"
 	case l.stopping, l.late(b):
 		return true
-	case state != compute.HostEnabled && !l.outwaits(b, now):
+	case state != compute.HostEnabled && !outwaits(b, state):
 		why = strings.TrimSuffix(fmt.Sprintf("the host is %s: %s", state, reason), ": ") // operators may give none
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
@@ -69,8 +70,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 
 // outwaits says whether work waits here until a fault of the host has passed. What has its room here does: if it were refused,
 // its placeholder would go, and that room be open to anybody.
-func (l *loop) outwaits(b compute.Build, now time.Time) bool {
-	state, _ := l.state(now)
+func outwaits(b compute.Build, state compute.HostState) bool {
 	return b.In.ID != "" && state == compute.HostQuarantined
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A placeholder of a reservation is a task as any other: it holds room, and its machine is a note on the disk. A task that
-// says that it is in a placeholder (task.In) has the very room of that, so of the two only one counts: whichever of them
-// goes first, nothing becomes free until the other one goes, too.
+// A placeholder of a reservation is a task as any other: it holds room, and its machine is a note on the disk. A task
+// that says that it is in a placeholder (task.In) has the very room of that, so of the two only one counts: whichever
+// of them goes first, nothing becomes free until the other one goes, too.
 
 // taken are the placeholders, by attempt, whose room others here have.
 func (ts tasks) taken() map[compute.InPlaceholder]bool {

@@ -58,8 +58,8 @@ func (f *faults) options() fake.Options {
 	}}
 }
 
-// What is booted into held room starts on a full host, and that room is nobody else's until both the placeholder and what has
-// it are gone, whichever goes first.
+// What is booted into held room starts on a full host, and that room is nobody else's until both the placeholder and
+// what has it are gone, whichever goes first.
 func TestHeldRoomIsNeverOpen(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.start(dir, fake.Options{}, nil)
@@ -127,8 +127,8 @@ func TestDrainGivesUpHeldRoom(t *testing.T) {
 	})
 }
 
-// After a restart what has the room of a placeholder has it still, and it counts once: also where the journal is lost, as soon as
-// the conductor has said whose room it is.
+// After a restart what has the room of a placeholder has it still, and it counts once: also where the journal is lost,
+// as soon as the conductor has said whose room it is.
 func TestTakenRoomAcrossLives(t *testing.T) {
 	for name, lost := range map[string]bool{"with its journal": false, "without its journal": true} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestTakenRoomAcrossLives(t *testing.T) {
 	}
 }
 
-// A host that has a fault for a while makes what is booted into the room that it holds once that has passed, and refuses it
-// not: its placeholder would go, and the room be open to anybody.
+// A host that has a fault for a while makes what is booted into the room that it holds once that has passed, and
+// refuses it not: its placeholder would go, and the room be open to anybody.
 func TestTakerOutwaitsAFault(t *testing.T) {
 	f := &faults{call: func(c fake.Call) bool { return c.Method == "List" }, err: errors.New("no connection")}
 	story(t, fake.Options{}, func(c *cell, dir string) {
@@ -215,8 +215,8 @@ func TestTakerIsRefused(t *testing.T) {
 	}
 }
 
-// What is booted into a host's room and has user data that the host cannot open fails there, as often as it has attempts: it
-// has nowhere else to go. Its placeholder stays, and the host goes on taking other work.
+// What is booted into a host's room and has user data that the host cannot open fails there, as often as it has
+// attempts: it has nowhere else to go. Its placeholder stays, and the host goes on taking other work.
 func TestTakerWithoutItsKey(t *testing.T) {
 	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
 	story(t, fake.Options{}, func(c *cell, dir string) {
@@ -242,8 +242,8 @@ func TestTakerWithoutItsKey(t *testing.T) {
 	})
 }
 
-// A placeholder and what has its room hold that once, also where the host looks for machines to take away, and hold it until
-// both go. A placeholder is never one of these.
+// A placeholder and what has its room hold that once, also where the host looks for machines to take away, and hold it
+// until both go. A placeholder is never one of these.
 func TestTakenRoomCountsOnce(t *testing.T) {
 	room := compute.InPlaceholder{ID: id(1), Attempt: 2}
 	for name, c := range map[string]struct {
@@ -267,8 +267,8 @@ func TestTakenRoomCountsOnce(t *testing.T) {
 	}
 }
 
-// A host that cannot write placeholders down does not take one after the other: it is quarantined as one on which machines do
-// not start. That placeholders are held there says nothing of machines.
+// A host that cannot write placeholders down does not take one after the other: it is quarantined as one on which
+// machines do not start. That placeholders are held there says nothing of machines.
 func TestPlaceholdersThatFail(t *testing.T) {
 	placeholders := &faults{
 		call: func(c fake.Call) bool { return c.Method == "Prepare" }, err: errors.New("no space left"),

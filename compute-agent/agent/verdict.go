@@ -72,14 +72,14 @@ func (a arrival) fullOfGroup() bool {
 		(a.members >= g.Most || a.adopted && slices.Contains(g.Full, a.host))
 }
 
-// passedOn says whether work of a group has been left to others by so many hosts that its queue is about to drop it. It is
-// taken out, and its conductor is told, which offers it again with what it knows of the group by then.
+// passedOn says whether work of a group has been left to others by so many hosts that its queue is about to drop it. It
+// is taken out, and its conductor is told, which offers it again with what it knows of the group by then.
 func (a arrival) passedOn() bool { return a.fullOfGroup() && a.delivery >= fetch.LastDelivery }
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its group has
 // enough members here, its user data is sealed under a key that this process has not, or its flavor was another when it
-// was asked for (outgrown), and that is not for this host. A group that only prefers other hosts does so for seconds, in
-// which its member is the first that the queue hands out, too.
+// was asked for (outgrown), and that is not for this host. A group that only prefers other hosts does so for seconds,
+// in which its member is the first that the queue hands out, too.
 func (a arrival) never(outgrown bool) bool {
 	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() ||
 		a.closed != "" ||

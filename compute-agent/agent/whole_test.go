@@ -30,7 +30,8 @@ func (c *cell) wholeWith(q string, change func(*compute.Build), ns ...int) {
 	}
 	for _, n := range ns {
 		part := compute.Build{
-			Instance: id(n), Project: "p", Name: fmt.Sprint("i", n), Attempt: 1, Queue: "small", Resources: small, At: time.Now(),
+			Instance: id(n), Project: "p", Name: fmt.Sprint("i", n), Attempt: 1, Queue: "small",
+			Resources: small, At: time.Now(),
 			Hold: compute.SetHold, Group: &compute.BuildGroup{Name: "near"},
 		}
 		whole.Parts, whole.Resources = append(whole.Parts, part), whole.Resources.Plus(part.Resources)

@@ -21,7 +21,8 @@ func (d *fixture) failed(queue string) {
 // Work of a high class is said to lie at a broker that does not answer this host: it takes other work meanwhile.
 func TestABrokerThatFailsHoldsUpNoLowerClass(t *testing.T) {
 	d := newFixture(t)
-	tier := compute.Queue{Name: "a", Flavor: "a", Resources: compute.Resources{compute.VCPU: 10}}.Tier(compute.PriorityHigh)
+	tier := compute.Queue{Name: "a", Flavor: "a",
+		Resources: compute.Resources{compute.VCPU: 10}}.Tier(compute.PriorityHigh)
 	tier.Group, tier.TopicID = "g", "t"
 	d.SetQueue(tier, d.now)
 	d.add("b 10")
@@ -38,7 +39,8 @@ func TestABrokerThatFailsHoldsUpNoLowerClass(t *testing.T) {
 func TestABrokerThatFailsHoldsUpNothingBehindLateWork(t *testing.T) {
 	d := newFixture(t, "a 10", "b 10")
 	d.Advise(compute.Advice{At: d.now, Rings: true, Full: true, About: []compute.QueueAdvice{
-		{Queue: "a", Depth: 1, Late: true, Oldest: d.now.Add(-time.Minute)}, {Queue: "b", Depth: 1, Oldest: d.now.Add(-time.Second)},
+		{Queue: "a", Depth: 1, Late: true, Oldest: d.now.Add(-time.Minute)},
+		{Queue: "b", Depth: 1, Oldest: d.now.Add(-time.Second)},
 	}}, d.now)
 	d.ring(compute.Look{Queue: "a"})
 	d.told("open a 100ms")

@@ -25,8 +25,8 @@ func (d *fixture) rings(q compute.QueueName, minutes int) {
 	d.Ring(compute.Look{Queue: q, Oldest: d.now.Add(-time.Duration(minutes) * time.Minute)}, d.now)
 }
 
-// A host with room for one that was rung for several classes looks where work ranks first, and, where nothing is, where it
-// ranks next: what was said and is not so keeps it from nothing.
+// A host with room for one that was rung for several classes looks where work ranks first, and, where nothing is, where
+// it ranks next: what was said and is not so keeps it from nothing.
 func TestARungHostLooksByRank(t *testing.T) {
 	d := tiered(t)
 	d.rings("q", 1)
@@ -43,8 +43,8 @@ func TestARungHostLooksByRank(t *testing.T) {
 	d.told("open q.priority-low 100ms")
 }
 
-// A host that waits on a queue and has room for one looks into the tier above it first, of which nobody has told it, and where
-// there was nothing not again for an epoch.
+// A host that waits on a queue and has room for one looks into the tier above it first, of which nobody has told it,
+// and where there was nothing not again for an epoch.
 func TestAHostLooksIntoTheTierAbove(t *testing.T) {
 	d := tiered(t)
 	d.Ring(compute.Look{Queue: "q", Hold: time.Minute}, d.now)

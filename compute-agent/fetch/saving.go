@@ -3,11 +3,13 @@
 package fetch
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -121,7 +123,8 @@ func (f *Fetcher) beginFirst(
 		for j, s := range plan {
 			alone[j].Open = s.Open
 		}
-		// The others come after a moment, if nothing is there; what was looked for in vain is waited for, and they come beside.
+		// The others come after a moment, if nothing is there; what was looked for in vain is waited for, and they come
+		// beside.
 		c.Probe = len(plan[i].Candidates) > 1 && !f.sampler.Refuted(c.Queue, o.began)
 		alone[i].Candidates = []offer.Candidate{c}
 		p := offer.Plan(in, alone, slots)[i]
@@ -145,22 +148,14 @@ func (f *Fetcher) firsts(plan []offer.Session, now time.Time) (out []offer.Candi
 		}
 	}
 	slices.SortStableFunc(out, func(a, b offer.Candidate) int {
-		mine := func(c offer.Candidate) int {
-			if c.Queue == f.saving.queue {
-				return 0
-			}
-			return 1
-		}
-		if d := mine(a) - mine(b); d != 0 {
-			return d
-		}
-		return f.lateRank(a.Queue).Compare(f.lateRank(b.Queue))
+		mine := sorted.TrueFirst(a.Queue == f.saving.queue, b.Queue == f.saving.queue)
+		return cmp.Or(mine, f.lateRank(a.Queue).Compare(f.lateRank(b.Queue)))
 	})
 	return out
 }
 
-// lateFirst says whether late work of a queue goes before others. What was looked for in vain does not, until the host is rung
-// for it: it is listed with the others, for what is said to lie there may be gone.
+// lateFirst says whether late work of a queue goes before others. What was looked for in vain does not, until the host
+// is rung for it: it is listed with the others, for what is said to lie there may be gone.
 func (f *Fetcher) lateFirst(c offer.Candidate, plan []offer.Session, now time.Time) bool {
 	known := c.Rung || c.Behind || !f.sampler.Refuted(c.Queue, now)
 	return known && f.sampler.Late(c.Queue) && (c.Called() || c.Deep) && !f.outranked(c.Queue, plan)

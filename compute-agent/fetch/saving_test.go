@@ -110,8 +110,8 @@ func TestLateWorkGoesFirst(t *testing.T) {
 	d.told("open b1 100ms")
 }
 
-// Late work that is said to lie where a host only waits is looked for alone once, and then together with what else it waits
-// for: a queue manager may say so for a while after that work has gone.
+// Late work that is said to lie where a host only waits is looked for alone once, and then together with what else it
+// waits for: a queue manager may say so for a while after that work has gone.
 func TestLateWorkIsLookedForAloneOnce(t *testing.T) {
 	d, _ := newSaver(t, "b1 1", "b2 8")
 	d.Advise(compute.Advice{At: d.now, Rings: true, About: []compute.QueueAdvice{

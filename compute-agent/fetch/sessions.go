@@ -145,8 +145,8 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 	f.o.Puller.Open(session, refs, wait)
 }
 
-// goAhead notes what a fetch that ends soon lists that has work, for which other work may have to wait: if some does, what is not
-// found is known not to be there, so that nothing waits for what was said and is not so.
+// goAhead notes what a fetch that ends soon lists that has work, for which other work may have to wait: if some does,
+// what is not found is known not to be there, so that nothing waits for what was said and is not so.
 func (o *opened) goAhead(listed []offer.Candidate, soon, awaited bool) {
 	for _, c := range listed {
 		if c.Since.IsZero() || !soon {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Candidate is a queue this host would wait on.
@@ -29,13 +30,14 @@ type Candidate struct {
 // keeps work of it locked for this, or other work waits for it.
 func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind || c.Probe }
 
-// before is the order in which candidates are served: first what is looked for behind work that is kept locked, since that
-// is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the longest
-// waiting first, then a random one.
+// before is the order in which candidates are served: first what is looked for behind work that is kept locked, since
+// that is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the
+// longest waiting first, then a random one.
 func (c Candidate) before(d Candidate) int {
 	return cmp.Or(
-		first(c.Behind, d.Behind), first(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped), first(c.Deep, d.Deep),
-		first(!c.Oldest.IsZero(), !d.Oldest.IsZero()), c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order),
+		sorted.TrueFirst(c.Behind, d.Behind), sorted.TrueFirst(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped),
+		sorted.TrueFirst(c.Deep, d.Deep),
+		sorted.TrueFirst(!c.Oldest.IsZero(), !d.Oldest.IsZero()), c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order),
 		cmp.Compare(c.Queue, d.Queue),
 	)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // device is one of a host.
@@ -102,12 +103,12 @@ func (l devices) pick(needs compute.Resources, on []int, prefer []compute.PCIAdd
 	}
 	for _, nearest := range []bool{true, false} {
 		if out, ok := l.choose(needs, func(left devices, a, b device) int {
-			near := first(slices.Contains(on, a.node), slices.Contains(on, b.node))
+			near := sorted.TrueFirst(slices.Contains(on, a.node), slices.Contains(on, b.node))
 			cheap := cmp.Compare(left.costs(a), left.costs(b))
 			if !nearest {
 				near, cheap = cheap, near
 			}
-			preferred := first(slices.Contains(prefer, a.at), slices.Contains(prefer, b.at))
+			preferred := sorted.TrueFirst(slices.Contains(prefer, a.at), slices.Contains(prefer, b.at))
 			return cmp.Or(preferred, near, cheap, cmp.Compare(a.at, b.at))
 		}); ok {
 			return out, true

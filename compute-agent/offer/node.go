@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // node is what a NUMA node has left.
@@ -110,7 +111,7 @@ func (r Room) candidates(needs compute.Resources, prefer compute.Place) (out [][
 	}
 	slices.SortStableFunc(fit, func(a, b node) int {
 		return cmp.Or(
-			first(slices.Contains(prefer.Nodes, a.id), slices.Contains(prefer.Nodes, b.id)),
+			sorted.TrueFirst(slices.Contains(prefer.Nodes, a.id), slices.Contains(prefer.Nodes, b.id)),
 			cmp.Compare(near[b.id], near[a.id]), cmp.Compare(a.free[compute.MemoryMB], b.free[compute.MemoryMB]),
 			cmp.Compare(a.free[compute.VCPU], b.free[compute.VCPU]),
 		)
@@ -119,15 +120,4 @@ func (r Room) candidates(needs compute.Resources, prefer compute.Place) (out [][
 		out = append(out, []int{n.id})
 	}
 	return out
-}
-
-// first orders what is so before what is not.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }

@@ -33,7 +33,8 @@ type Planned struct {
 	Listed   []Candidate // nothing: no fetch
 	Left     []Candidate // chosen, and not listed now; of idle sessions only
 	Reserved             // to be held while it is open
-	// Awaited says that other work is not fetched until it is known whether work lies in what is listed: the fetch is to end soon.
+	// Awaited says that other work is not fetched until it is known whether work lies in what is listed: the fetch is to
+	// end soon.
 	Awaited bool
 }
 
@@ -47,8 +48,9 @@ type Planned struct {
 // the only device of the host to itself, and two sessions that are open in turn would keep a machine of the host's
 // size away for ever.
 //
-// Where work of several classes is known to lie, it is served by rank (Candidate.ranked), and what comes later in that order
-// is not listed beside what comes first as long as there may not be room for both: a fetch brings whatever it comes upon.
+// Where work of several classes is known to lie, it is served by rank (Candidate.ranked), and what comes later in that
+// order is not listed beside what comes first as long as there may not be room for both: a fetch brings whatever it
+// comes upon.
 func Plan(room Room, sessions []Session, slots int) []Planned {
 	p := plan{
 		sessions: sessions,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Lies is what a host knows of the work that lies in a queue.
@@ -21,8 +22,8 @@ type Lies struct {
 // rank is what is served first of what lies in queues.
 func (l Lies) rank() time.Time { return l.Priority.Rank(l.Since) }
 
-// LiesBy is what advice says of a queue. On a host of W that fit now, two of W-th parts of what lies there and one more are
-// expected at most: where many hosts have room, no class has to wait for another.
+// LiesBy is what advice says of a queue. On a host of W that fit now, two of W-th parts of what lies there and one more
+// are expected at most: where many hosts have room, no class has to wait for another.
 func LiesBy(a compute.QueueAdvice, p compute.Priority) Lies {
 	l := Lies{Priority: p}
 	if a.Depth > 0 {
@@ -34,8 +35,8 @@ func LiesBy(a compute.QueueAdvice, p compute.Priority) Lies {
 // mostExpected bounds Lies.Most: no host builds as many at once.
 const mostExpected = 1000
 
-// sortExtra has the queues first that a host should look at, of those at which it looks because work lies there: by rank, if
-// that is of several classes, else by chance, so that not all hosts look at the same ones.
+// sortExtra has the queues first that a host should look at, of those at which it looks because work lies there: by
+// rank, if that is of several classes, else by chance, so that not all hosts look at the same ones.
 func sortExtra(all []Candidate) {
 	byRank := severalClasses(all)
 	slices.SortFunc(all, func(a, b Candidate) int {
@@ -63,17 +64,18 @@ func severalClasses(all []Candidate) bool {
 	return false
 }
 
-// ranked is the order of candidates where work of several classes is known to lie: first what is looked for behind work that is
-// kept locked, then by rank what lies in queues, then the rest. So the oldest work is served first, whatever was left out how
-// often before: what is left out grows older, and its turn comes by that.
+// ranked is the order of candidates where work of several classes is known to lie: first what is looked for behind work
+// that is kept locked, then by rank what lies in queues, then the rest. So the oldest work is served first, whatever
+// was left out how often before: what is left out grows older, and its turn comes by that.
 func (c Candidate) ranked(d Candidate) int {
 	return cmp.Or(
-		first(c.Behind, d.Behind), first(!c.Lies.Since.IsZero(), !d.Lies.Since.IsZero()), c.rank().Compare(d.rank()),
+		sorted.TrueFirst(c.Behind, d.Behind), sorted.TrueFirst(!c.Lies.Since.IsZero(), !d.Lies.Since.IsZero()),
+		c.rank().Compare(d.rank()),
 	)
 }
 
-// yields says whether a candidate is to wait until what is ahead of it is taken: some of that is of another class, and there
-// is no room for all of it and one of the candidate's, or too few slots.
+// yields says whether a candidate is to wait until what is ahead of it is taken: some of that is of another class, and
+// there is no room for all of it and one of the candidate's, or too few slots.
 func (p *plan) yields(x pair) bool {
 	if !p.byRank || x.Since.IsZero() || x.Behind {
 		return false

@@ -28,8 +28,8 @@ const (
 	high   = compute.PriorityHigh
 )
 
-// What is fetched first by a host that has room for one, in whatever order it comes upon the queues, and whether they are
-// in one session or in one each.
+// What is fetched first by a host that has room for one, in whatever order it comes upon the queues, and whether they
+// are in one session or in one each.
 func TestRanks(t *testing.T) {
 	idle := Candidate{Queue: "idle", Needs: compute.Resources{compute.VCPU: 1}}
 	skipped := func(c Candidate) Candidate {
@@ -45,10 +45,13 @@ func TestRanks(t *testing.T) {
 		all  []Candidate
 		want []compute.QueueName
 	}{
-		{"classes", []Candidate{lying("l", low, 1, 1), lying("n", normal, 1, 1), lying("h", high, 1, 1)}, []compute.QueueName{"h"}},
-		{"low that has waited for long", []Candidate{lying("l", low, 11, 1), lying("n", normal, 0, 1)}, []compute.QueueName{"l"}},
+		{"classes", []Candidate{lying("l", low, 1, 1), lying("n", normal, 1, 1), lying("h", high, 1, 1)},
+			[]compute.QueueName{"h"}},
+		{"low that has waited for long", []Candidate{lying("l", low, 11, 1), lying("n", normal, 0, 1)},
+			[]compute.QueueName{"l"}},
 		{"low that has not", []Candidate{lying("l", low, 9, 1), lying("n", normal, 0, 1)}, []compute.QueueName{"n"}},
-		{"low that has waited longer than high by twice the shift", []Candidate{lying("l", low, 21, 1), lying("h", high, 0, 1)}, []compute.QueueName{"l"}},
+		{"low that has waited longer than high by twice the shift",
+			[]Candidate{lying("l", low, 21, 1), lying("h", high, 0, 1)}, []compute.QueueName{"l"}},
 		{"left out before", []Candidate{skipped(lying("l", low, 1, 1)), lying("h", high, 1, 1)}, []compute.QueueName{"h"}},
 		{"rung", []Candidate{rung(lying("l", low, 1, 1)), lying("h", high, 1, 1)}, []compute.QueueName{"h"}},
 	} {
@@ -76,8 +79,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// What comes later waits only where there may not be room or slots for it beside what comes first, and a fetch that it waits
-// for is known to be.
+// What comes later waits only where there may not be room or slots for it beside what comes first, and a fetch that it
+// waits for is known to be.
 func TestWhatYields(t *testing.T) {
 	h, l := lying("h", high, 1, 3), lying("l", low, 1, 1)
 	for _, c := range []struct {
@@ -131,8 +134,8 @@ func TestOneClassChangesNothing(t *testing.T) {
 	})
 }
 
-// Whatever waits is served in the end by a host that has room for one at a time, and of two that wait as long the higher first:
-// one queue of each class in which work always lies, each taken at a mean rate.
+// Whatever waits is served in the end by a host that has room for one at a time, and of two that wait as long the
+// higher first: one queue of each class in which work always lies, each taken at a mean rate.
 func TestNothingWaitsForEver(t *testing.T) {
 	now, served := epochZero, map[compute.Priority]int{}
 	since := map[compute.Priority]time.Time{low: now, normal: now, high: now}

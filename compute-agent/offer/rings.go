@@ -58,8 +58,8 @@ func (r *Rings) Looked(q compute.QueueName) {
 // Forget drops a queue.
 func (r *Rings) Forget(q compute.QueueName) { delete(r.by, q) }
 
-// Since is since when the oldest work in a queue waits by what rings say: since the ring at the latest where a look is owed, and
-// since now where the host is to wait for work, as that comes often. Zero: no ring counts.
+// Since is since when the oldest work in a queue waits by what rings say: since the ring at the latest where a look is
+// owed, and since now where the host is to wait for work, as that comes often. Zero: no ring counts.
 func (r *Rings) Since(q compute.QueueName, now time.Time) time.Time {
 	is := r.by[q]
 	switch {

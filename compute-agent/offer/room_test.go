@@ -321,7 +321,8 @@ func TestPlacesBesideEachOther(t *testing.T) {
 		{"more devices than there are", []compute.Resources{carded, carded, carded}, "false"},
 		{
 			"both devices, and a part of one",
-			[]compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half.Plus(compute.Resources{partClass: 1})}, "false",
+			[]compute.Resources{half.Plus(compute.Resources{wholeClass: 2}),
+				half.Plus(compute.Resources{partClass: 1})}, "false",
 		},
 	} {
 		places, fits := numaHost(Terms{OneNode: true}).Room().AllocateAll(c.needs, compute.Place{})

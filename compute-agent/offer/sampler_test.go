@@ -35,7 +35,7 @@ func TestFullAdviceForgetsTheRest(t *testing.T) {
 		if again { // from what is remembered
 			l.List(many(3))
 		}
-		if got := sorted(l.Sample(plenty, 0.5, epochZero)); !slices.Equal(got, []compute.QueueName{"q001", "q002"}) {
+		if got := inOrder(l.Sample(plenty, 0.5, epochZero)); !slices.Equal(got, []compute.QueueName{"q001", "q002"}) {
 			t.Errorf("listed again %t: it waits on %v", again, got)
 		}
 	}

@@ -101,8 +101,8 @@ func TestABuildChangesNoSample(t *testing.T) {
 		l.List(many(100))
 		room := Room{free: compute.Resources{compute.VCPU: 1}}
 		now := epochZero
-		before := sorted(l.Sample(room, 0.1, now))
-		after := sorted(l.Sample(room, 0.9, now))
+		before := inOrder(l.Sample(room, 0.1, now))
+		after := inOrder(l.Sample(room, 0.9, now))
 		if !slices.Equal(before, after) {
 			t.Fatalf("fuller, it waits on %v instead of %v", after, before)
 		}
@@ -114,7 +114,7 @@ func TestABuildChangesNoSample(t *testing.T) {
 	}
 }
 
-func sorted(cs []Candidate) []compute.QueueName {
+func inOrder(cs []Candidate) []compute.QueueName {
 	out := listed(cs)
 	slices.Sort(out)
 	return out
@@ -153,10 +153,10 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Advise(advice(queues, hosts, 0), epochZero)
 			l.Advise(about("q003", c.before), epochZero)
-			before := sorted(l.sampleAll(many(queues), 0.5, epochZero))
+			before := inOrder(l.sampleAll(many(queues), 0.5, epochZero))
 			c.happen(l)
 			room := Room{free: compute.Resources{compute.VCPU: 1}}
-			after := sorted(l.Sample(room, 0.5, epochZero))
+			after := inOrder(l.Sample(room, 0.5, epochZero))
 			for _, q := range before {
 				if q != c.of && !slices.Contains(after, q) {
 					t.Fatalf("%s: h%d waits on %v instead of %v", c.when, h, after, before)
@@ -168,7 +168,7 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 			if slices.Contains(after, c.of) {
 				waiting++
 			}
-			if slices.Contains(sorted(l.Sample(room, 0.5, l.NextEpoch(epochZero))), c.of) {
+			if slices.Contains(inOrder(l.Sample(room, 0.5, l.NextEpoch(epochZero))), c.of) {
 				renewed++
 			}
 		}

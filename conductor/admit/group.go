@@ -90,12 +90,10 @@ func (s *State) ensureGroup(inst *compute.Instance, view View) {
 		return
 	}
 	g := &group{
-		key: key, members: map[*entry]bool{}, held: map[string]*heap[*entry]{}, loaded: map[*entry]bool{},
+		key: key, rule: view.rule(key),
+		members: map[*entry]bool{}, held: map[string]*heap[*entry]{}, loaded: map[*entry]bool{},
 	}
 	g.timer = s.newTimer(g)
-	if rule, ok := view.Groups[key]; ok {
-		g.rule = &rule
-	}
 	s.groups[key] = g
 }
 
@@ -337,10 +335,7 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 			continue
 		}
 		was := g.rule
-		if g.rule = nil; s.hasGroup(key) {
-			rule := s.view.Groups[key]
-			g.rule = &rule
-		}
+		g.rule = s.view.rule(key)
 		if was != nil && g.rule != nil && *was == *g.rule {
 			g.rule = was
 			continue
@@ -349,8 +344,8 @@ func (s *step) groupsChanged(keys []compute.GroupKey) {
 	}
 }
 
-// recountGroup counts all members by the domains of a new rule, and offers those anew that wait: what was published says
-// what the rule was.
+// recountGroup counts all members by the domains of a new rule, and offers those anew that wait: what was published
+// says what the rule was.
 func (s *step) recountGroup(g *group) {
 	waiting := s.denyKeptOf(g)
 	for _, e := range sorted(g.members) {
@@ -369,5 +364,3 @@ func (s *step) recountGroup(g *group) {
 		s.emitEffects(e)
 	}
 }
-
-func (s *step) hasGroup(key compute.GroupKey) bool { _, ok := s.view.Groups[key]; return ok }

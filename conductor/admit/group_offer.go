@@ -77,7 +77,8 @@ func (s *step) asMember(e *entry, effect Effect) Effect {
 	}
 	g.place = g.home()
 	build := publish.Build
-	// It is offered again before that is over, and a host that does not know that it is not wanted any more forgets it then.
+	// It is offered again before that is over, and a host that does not know that it is not wanted any more forgets it
+	// then.
 	build.WaitUntil = earliest(build.Deadline, s.at().Add(2*s.opts.republish(int(e.pub.republished))))
 	if until := s.softUntil(e); !until.IsZero() {
 		build.WaitUntil = until
@@ -98,9 +99,10 @@ func (g *group) forHosts(until time.Time) *compute.BuildGroup {
 	return b
 }
 
-// placeRefused hears that a host does not take a member now. That of an affinity group is offered there again later, or,
-// where the rule is a preference, to all. One of an anti-affinity group has come to hosts that may not have it only, so
-// often that its queue would have dropped it: it is offered again in a moment, by what is known of the group then.
+// placeRefused hears that a host does not take a member now. That of an affinity group is offered there again later,
+// or, where the rule is a preference, to all. One of an anti-affinity group has come to hosts that may not have it
+// only, so often that its queue would have dropped it: it is offered again in a moment, by what is known of the group
+// then.
 func (s *step) placeRefused(e *entry, r compute.Report) {
 	g := e.group()
 	if g == nil || g.rule == nil || e.in.outAs == "" || e.inst.Attempt != r.Attempt {

@@ -10,15 +10,16 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A group may spread its members over the values of an axis. Two things come of it. A member that chooses no value gets one
-// when it is admitted (spreadBoot), once and for all: the one with fewest members then, waiting ones too. And where the
-// group has a Skew, a claim is denied that would give the member's value more than Skew members on hosts above another:
+// A group may spread its members over the values of an axis. Two things come of it. A member that chooses no value gets
+// one when it is admitted (spreadBoot), once and for all: the one with fewest members then, waiting ones too. And where
+// the group has a Skew, a claim is denied that would give the member's value more than Skew members on hosts above
+// another:
 //
 //	there[v] + 1 > Skew + stay[u]    for any other value u in the catalog
 //
-// where there counts what may be on a host, and stay what is starting or active: what is being deleted may still run, and
-// will soon be gone. Members that the skew keeps back are held in lines, one for each slot and value, since a member of one
-// value must not wait for one of another.
+// where there counts what may be on a host, and stay what is starting or active: what is being deleted may still run,
+// and will soon be gone. Members that the skew keeps back are held in lines, one for each slot and value, since a
+// member of one value must not wait for one of another.
 
 // spread is what a group knows of the values of its members.
 type spread struct {
@@ -163,7 +164,8 @@ func (v View) values(axis compute.AxisName) []compute.AxisValue {
 // boot for one host chooses itself: what that host has nobody here knows.
 func (v View) offered(rule compute.Group, b compute.Boot) ([]compute.AxisValue, *compute.Reason) {
 	refuse := func(code compute.ReasonCode, detail string) ([]compute.AxisValue, *compute.Reason) {
-		return nil, &compute.Reason{Code: code, Detail: fmt.Sprintf("group %s spreads over %s, and %s", rule.Name, rule.Spread, detail)}
+		return nil, &compute.Reason{Code: code,
+			Detail: fmt.Sprintf("group %s spreads over %s, and %s", rule.Name, rule.Spread, detail)}
 	}
 	if _, reason := v.fromCatalog(b); reason != nil {
 		return nil, reason
@@ -172,7 +174,8 @@ func (v View) offered(rule compute.Group, b compute.Boot) ([]compute.AxisValue, 
 	case b.Host != "":
 		return refuse(compute.GroupRule, "the request is for one host and does not choose the value that the host has")
 	case len(b.With) >= compute.MaxChoices:
-		return refuse(compute.GroupRule, fmt.Sprintf("the request chooses %d values, the most that it may", compute.MaxChoices))
+		return refuse(compute.GroupRule,
+			fmt.Sprintf("the request chooses %d values, the most that it may", compute.MaxChoices))
 	}
 	all := v.values(rule.Spread)
 	if !slices.Contains(v.Flavors[b.Flavor].Capabilities, rule.Spread) || len(all) == 0 {
@@ -183,7 +186,8 @@ func (v View) offered(rule compute.Group, b compute.Boot) ([]compute.AxisValue, 
 		return reason != nil
 	})
 	if len(open) == 0 {
-		return refuse(compute.QueueClosedReason, fmt.Sprintf("no queue of flavor %s with a value of it takes requests", b.Flavor))
+		return refuse(compute.QueueClosedReason,
+			fmt.Sprintf("no queue of flavor %s with a value of it takes requests", b.Flavor))
 	}
 	return open, nil
 }

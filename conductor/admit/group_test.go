@@ -53,7 +53,8 @@ func (c *checked) verifyRule(inst *compute.Instance, view View) {
 func (c *checked) verifyChoice(inst *compute.Instance, rule compute.Group, view View) {
 	c.t.Helper()
 	r := inst.Boot.Spread()
-	if r.Spread != rule.Spread || rule.Spread != "" && inst.Boot.With[rule.Spread] == "" && inst.Boot.Flavor == "m1.small" {
+	if r.Spread != rule.Spread ||
+		rule.Spread != "" && inst.Boot.With[rule.Spread] == "" && inst.Boot.Flavor == "m1.small" {
 		c.t.Fatalf("%s spreads over %q as %v: %s", inst.ID, r.Spread, inst.Boot.With, rule.Rule())
 	}
 	for _, q := range view.Queues {
@@ -66,8 +67,8 @@ func (c *checked) verifyChoice(inst *compute.Instance, rule compute.Group, view 
 	}
 }
 
-// spread counts the other members with an instance's value, and with the one of zone a and b that fewest have else; those
-// that may be on hosts, or all that have not ended.
+// spread counts the other members with an instance's value, and with the one of zone a and b that fewest have else;
+// those that may be on hosts, or all that have not ended.
 func (c *checked) spread(inst *compute.Instance, rule compute.Group, onHosts bool) (its, fewest uint32) {
 	value := inst.Boot.With[rule.Spread]
 	by := map[compute.AxisValue]uint32{"a": 0, "b": 0}

@@ -90,7 +90,8 @@ func newArbiter(t *rapid.T) *arbiter {
 	m.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: quotaOfAll}}
 	for _, p := range []compute.Project{"p", "q"} {
 		for _, g := range []compute.Group{
-			{Project: p, Name: "apart", Policy: compute.AntiAffinity, Most: 1}, {Project: p, Name: "near", Policy: compute.Affinity},
+			{Project: p, Name: "apart", Policy: compute.AntiAffinity, Most: 1},
+			{Project: p, Name: "near", Policy: compute.Affinity},
 			{Project: p, Name: "soft", Policy: compute.SoftAffinity},
 			{Project: p, Name: "even", Policy: compute.SpreadOnly, Spread: "zone", Skew: 1},
 		} {
@@ -472,5 +473,6 @@ func shown(i *compute.Instance) string {
 	if i == nil {
 		return "nothing"
 	}
-	return (&record{project: i.Project, name: i.Boot.Name, state: i.State, attempt: i.Attempt, host: i.Host, claim: i.Claim}).shown()
+	return (&record{project: i.Project, name: i.Boot.Name, state: i.State, attempt: i.Attempt, host: i.Host,
+		claim: i.Claim}).shown()
 }

@@ -24,8 +24,8 @@ type Options struct {
 	SoftGroupFor time.Duration
 	GroupNext    time.Duration // after how long without a claim another member of an affinity group is published
 	GroupEvery   time.Duration // how often a group that waits for hosts looks whether there are more
-	// A set that has claims, and no new one for this long, gives them back, and leaves the room to others for about as long;
-	// with each try it waits half as long again, up to SetTry, and pauses twice as long, up to SetPauseMax.
+	// A set that has claims, and no new one for this long, gives them back, and leaves the room to others for about as
+	// long; with each try it waits half as long again, up to SetTry, and pauses twice as long, up to SetPauseMax.
 	SetPatience time.Duration
 	SetTry      time.Duration // how long a try lasts at most
 	SetPauseMax time.Duration

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A boot with a class goes to the tier of its queue, listed or not, with the needs of that queue as it is listed; to none
-// where its queue takes no requests, or where a queue of the catalog has the tier's name.
+// A boot with a class goes to the tier of its queue, listed or not, with the needs of that queue as it is listed; to
+// none where its queue takes no requests, or where a queue of the catalog has the tier's name.
 func TestResolveTiers(t *testing.T) {
 	b := compute.Boot{Flavor: "m1.small", Rules: compute.RulesOf("", compute.Set{}, compute.PriorityHigh)}
 	const tier compute.QueueName = "m1.small.priority-high"
@@ -23,7 +23,8 @@ func TestResolveTiers(t *testing.T) {
 		t.Helper()
 		q, reason := v.Resolve(b)
 		switch {
-		case reason == nil && want != "" || reason != nil && (reason.Code != want || !strings.Contains(reason.Detail, detail)):
+		case reason == nil && want != "" ||
+			reason != nil && (reason.Code != want || !strings.Contains(reason.Detail, detail)):
 			t.Errorf("%s: %v", what, reason)
 		case reason == nil && (q.Name != tier || q.Priority != compute.PriorityHigh || q.Resources[compute.VCPU] != 7):
 			t.Errorf("%s: %+v", what, q)
@@ -52,8 +53,8 @@ func TestResolveTiers(t *testing.T) {
 	resolve("its queue is closed", compute.QueueClosedReason, "m1.small")
 }
 
-// TestATierThatIsNotMade: its flavor was removed in the moment in which its first boot was admitted, so the queue manager
-// makes none. While the flavor is there its instance waits; a queue manager may be slow.
+// TestATierThatIsNotMade: its flavor was removed in the moment in which its first boot was admitted, so the queue
+// manager makes none. While the flavor is there its instance waits; a queue manager may be slow.
 func TestATierThatIsNotMade(t *testing.T) {
 	c := newCrowd(t)
 	boot := func(id string) {

@@ -40,7 +40,7 @@ func (s *State) joinReservation(e *entry, old *compute.Instance) {
 	if is {
 		inst = e.inst
 	}
-	key := compute.ReservationKey{Project: inst.Project, Name: inst.Boot.Placeholder().Of}
+	key := inst.ReservationKey()
 	r := s.reservations[key]
 	if r == nil {
 		r = &reservation{members: map[*entry]bool{}}
@@ -87,7 +87,7 @@ func taking(inst *compute.Instance) bool { return inst.Boot.In().ID != "" }
 // is why it is refused. What it is made of is that of the placeholder, and so is its class.
 func (s *step) take(inst *compute.Instance) *compute.Reason {
 	name := inst.Boot.Reservation()
-	r := s.reservations[compute.ReservationKey{Project: inst.Project, Name: name}]
+	r := s.reservations[inst.ReservationKey()]
 	if r == nil {
 		return noReservation(fmt.Sprintf("there is no reservation %s, or it has ended", name))
 	}

@@ -30,11 +30,7 @@ func (s *State) ready(p *entry) bool {
 
 // touchReservation has the reservation of a placeholder, or of what has taken one, looked at at the end of the step.
 func (s *step) touchReservation(inst *compute.Instance) {
-	name := inst.Boot.Reservation()
-	if inst.IsPlaceholder() {
-		name = inst.Boot.Placeholder().Of
-	}
-	if r := s.reservations[compute.ReservationKey{Project: inst.Project, Name: name}]; r != nil && !r.touched {
+	if r := s.reservations[inst.ReservationKey()]; r != nil && !r.touched {
 		r.touched, s.rooms = true, append(s.rooms, r)
 	}
 }

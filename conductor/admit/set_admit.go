@@ -59,7 +59,8 @@ func (s *step) bootSet(r compute.Request) {
 	}
 }
 
-// admitSet makes the records of a set; the reason it answers is why all are refused, and the id that of the boot it is about.
+// admitSet makes the records of a set; the reason it answers is why all are refused, and the id that of the boot it is
+// about.
 func (s *step) admitSet(r compute.Request, boots []compute.Request) (
 	insts []*compute.Instance, why *compute.Reason, of compute.InstanceID,
 ) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// verifySets counts each set again, by the records alone: all of it is granted or none, all of it is there while it waits,
-// and a try of one that waits will end.
+// verifySets counts each set again, by the records alone: all of it is granted or none, all of it is there while it
+// waits, and a try of one that waits will end.
 func (c *checked) verifySets() {
 	c.t.Helper()
 	members, claims := map[compute.InstanceID]map[*entry]bool{}, map[compute.InstanceID]int{}

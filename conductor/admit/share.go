@@ -10,7 +10,8 @@ import (
 )
 
 // A queue is served in the order in which work was published, so 10,000 builds of one project would hold up what comes
-// behind them. Of each project only so many are in a queue at a time as keep its hosts busy (its window); the others are
+// behind them. Of each project only so many are in a queue at a time as keep its hosts busy (its window); the others
+// are
 // *held* here, the longest waiting first, and are published as those before them are claimed. No partition needs to know
 // of another's projects for that.
 //
@@ -91,8 +92,8 @@ func (s *State) loadShare(e *entry) {
 	}
 }
 
-// sortAllLoaded does that for all shares before anything happens after the load: what ends of it, as by its deadline, was
-// in the queue, and what comes behind it may not be.
+// sortAllLoaded does that for all shares before anything happens after the load: what ends of it, as by its deadline,
+// was in the queue, and what comes behind it may not be.
 func (s *step) sortAllLoaded() {
 	if !s.unsorted {
 		return
@@ -206,9 +207,10 @@ func (s *step) releaseShares() {
 	}
 }
 
-// sortLoaded puts what waited when the partition was loaded in order. As many as a project may have in a queue at the least
-// are taken to be there; the others were perhaps held by another conductor, and are held again. Nobody knows how many hosts
-// would have taken a build then, so for the first seconds that does not count: what is there after all is claimed meanwhile.
+// sortLoaded puts what waited when the partition was loaded in order. As many as a project may have in a queue at the
+// least are taken to be there; the others were perhaps held by another conductor, and are held again. Nobody knows how
+// many hosts would have taken a build then, so for the first seconds that does not count: what is there after all is
+// claimed meanwhile.
 func (s *step) sortLoaded(h *share) {
 	if len(h.loaded) > 0 {
 		h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
@@ -253,8 +255,8 @@ func (h *share) begin(o Options) {
 // mostPatience bounds after how many looks without a claim more is published.
 const mostPatience = 60
 
-// patience is after how many looks without a claim that is. Where hosts are full, nothing is claimed mostly because of that;
-// but what is there may be for none of them all the same.
+// patience is after how many looks without a claim that is. Where hosts are full, nothing is claimed mostly because of
+// that; but what is there may be for none of them all the same.
 func (s *step) patience(h *share) int {
 	if s.mayTake(h) {
 		return h.patience

@@ -54,7 +54,8 @@ func (c *checked) verifyShares() {
 	}
 }
 
-// crowd is one partition, one queue that is served in order, and hosts that prepare what they take before they claim it.
+// crowd is one partition, one queue that is served in order, and hosts that prepare what they take before they claim
+// it.
 type crowd struct {
 	t         *testing.T
 	state     *checked
@@ -89,7 +90,8 @@ func (c *crowd) boot(p compute.Project, from, n int) {
 	c.t.Helper()
 	for i := range n {
 		b := compute.Boot{Flavor: "m1.small"}
-		c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: p, Instance: long(fmt.Sprint(from + i)), Boot: &b}})
+		c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: p,
+			Instance: long(fmt.Sprint(from + i)), Boot: &b}})
 	}
 }
 
@@ -184,8 +186,8 @@ func TestManyHostsHaveMore(t *testing.T) {
 	}
 }
 
-// TestAWeightIsSomeMoreOfTheQueue: a project of weight 3 has three times as many in the queue; where the default quota has a
-// weight, that is of each that has none.
+// TestAWeightIsSomeMoreOfTheQueue: a project of weight 3 has three times as many in the queue; where the default quota
+// has a weight, that is of each that has none.
 func TestAWeightIsSomeMoreOfTheQueue(t *testing.T) {
 	for _, w := range []struct {
 		own, all uint32
@@ -264,8 +266,8 @@ func TestWhatIsHeldEnds(t *testing.T) {
 	}
 }
 
-// TestATakeoverDoesNotPublishAll: of what waits as many are taken to be in the queue as may be, the longest waiting; the
-// others are published as these are claimed.
+// TestATakeoverDoesNotPublishAll: of what waits as many are taken to be in the queue as may be, the longest waiting;
+// the others are published as these are claimed.
 func TestATakeoverDoesNotPublishAll(t *testing.T) {
 	c := newCrowd(t)
 	c.eligible(0)
@@ -288,8 +290,8 @@ func TestATakeoverDoesNotPublishAll(t *testing.T) {
 	}
 }
 
-// TestWhatEndsAtATakeoverLetsTheNextGo: what was in the queue, and whose deadline passed while nobody decided, is no reason
-// to think that what was held behind it is there.
+// TestWhatEndsAtATakeoverLetsTheNextGo: what was in the queue, and whose deadline passed while nobody decided, is no
+// reason to think that what was held behind it is there.
 func TestWhatEndsAtATakeoverLetsTheNextGo(t *testing.T) {
 	c := newCrowd(t)
 	c.eligible(0)
@@ -326,14 +328,15 @@ func TestATakeoverWithMoreHosts(t *testing.T) {
 	}
 	c.pass(6 * time.Second)
 	for i := range 60 {
-		if id := long(fmt.Sprint(i + 1)); c.published[id] > 1 || c.published[id] == 1 != (i >= 16 && i < 16+3+5*4+16) { // 16 more since nothing was claimed for 5 s
+		// 16 more since nothing was claimed for 5 s
+		if id := long(fmt.Sprint(i + 1)); c.published[id] > 1 || c.published[id] == 1 != (i >= 16 && i < 16+3+5*4+16) {
 			t.Errorf("%s was published %d times", short(id), c.published[id])
 		}
 	}
 }
 
-// TestWhatTheLastTurnReleasedIsPublished: a conductor that ended between the record of a claim and what followed from it has
-// not published the build that the claim made place for.
+// TestWhatTheLastTurnReleasedIsPublished: a conductor that ended between the record of a claim and what followed from
+// it has not published the build that the claim made place for.
 func TestWhatTheLastTurnReleasedIsPublished(t *testing.T) {
 	c := newCrowd(t)
 	c.eligible(0)
@@ -388,7 +391,8 @@ func TestOnFullHostsMoreIsPublishedLate(t *testing.T) {
 	}
 }
 
-// TestAMemberIsToldToItsHostThoughItsShareHoldsIt: once another has a host, what waits for a place in its queue is offered there.
+// TestAMemberIsToldToItsHostThoughItsShareHoldsIt: once another has a host, what waits for a place in its queue is
+// offered there.
 func TestAMemberIsToldToItsHostThoughItsShareHoldsIt(t *testing.T) {
 	for name, takeover := range map[string]bool{"at once": false, "after a takeover": true} {
 		c := newCrowd(t)

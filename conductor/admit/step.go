@@ -91,8 +91,8 @@ func (s *step) change(e *entry, edit func(*compute.Instance)) {
 	s.write(e, &next)
 }
 
-// note makes the next version of a record from which nothing follows for any host: when it changed stays as it is. For edit
-// it is as for change.
+// note makes the next version of a record from which nothing follows for any host: when it changed stays as it is. For
+// edit it is as for change.
 func (s *step) note(e *entry, edit func(*compute.Instance)) {
 	next := *e.inst
 	next.Version++

@@ -77,7 +77,8 @@ func (s *State) next(e *entry) time.Time {
 	return s.repeatAt(e)
 }
 
-// repeatAt is when the host of an instance is told again what it has not answered; zero: there is nothing, or it is silent.
+// repeatAt is when the host of an instance is told again what it has not answered; zero: there is nothing, or it is
+// silent.
 func (s *State) repeatAt(e *entry) time.Time {
 	if s.unanswered(e) {
 		repeat := e.toldAt.Add(s.opts.RepeatEvery)

@@ -42,6 +42,14 @@ func NewView() View {
 	}
 }
 
+// rule is that of a group; nil: the catalog does not have the group.
+func (v View) rule(key compute.GroupKey) *compute.Group {
+	if rule, ok := v.Groups[key]; ok {
+		return &rule
+	}
+	return nil
+}
+
 // Resolve finds the queue of a boot, or why there is none: NoSuchFlavor,
 // NoSuchCapability or QueueClosed. A queue that the catalog allows but that is
 // not listed yet is worked out from the catalog, and so is a tier of a queue that

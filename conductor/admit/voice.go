@@ -142,8 +142,9 @@ func (s *step) holder(e *entry, r compute.Report) compute.JournalID {
 	return r.Journal
 }
 
-// askAgainAbout has a host asked whether it has an instance, once its answer counts. That it is to be asked is part of the
-// record: it has said once that the machine is not there, and a new owner of the partition does not hear that again.
+// askAgainAbout has a host asked whether it has an instance, once its answer counts. That it is to be asked is part of
+// the record: it has said once that the machine is not there, and a new owner of the partition does not hear that
+// again.
 func (s *step) askAgainAbout(e *entry, due time.Time) {
 	if e.inst.State == compute.StateActive && !going(e.inst) && !e.inst.Confirm {
 		s.change(e, func(inst *compute.Instance) { inst.Confirm = true })

@@ -198,8 +198,8 @@ func (w *world) boot(id compute.InstanceID) {
 	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
 }
 
-// preempt has an agent take something and hear and say all that there is, so that something runs more often, and ask for the
-// place of what it runs, preemptible or not.
+// preempt has an agent take something and hear and say all that there is, so that something runs more often, and ask
+// for the place of what it runs, preemptible or not.
 func (w *world) preempt(a *agent) {
 	w.take(a)
 	for range 6 {
@@ -218,7 +218,8 @@ func (w *world) preempt(a *agent) {
 // bootSet asks for two or three at once, of ids that nobody has asked for: what becomes of others is told by stories.
 func (w *world) bootSet() {
 	r := compute.Request{Op: compute.OpBootSet, Project: "p", At: w.now}
-	rules := compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near", "rather"}).Draw(w.t, "group of a set"))
+	rules := compute.InGroup(rapid.SampledFrom([]compute.GroupName{"", "apart", "near",
+		"rather"}).Draw(w.t, "group of a set"))
 	size := rapid.IntRange(2, 3).Draw(w.t, "size")
 	var ids []compute.InstanceID
 	for n := 1; n <= 5 && len(ids) < size; n++ {
@@ -242,7 +243,8 @@ func (w *world) bootSet() {
 
 // reserve asks for two placeholders, of ids that may be known already.
 func (w *world) reserve() {
-	v := &compute.Reserve{Name: "r", Boot: compute.Boot{Flavor: "m1.small"}, Instances: []compute.InstanceID{long("6"), long("7")}}
+	v := &compute.Reserve{Name: "r", Boot: compute.Boot{Flavor: "m1.small"},
+		Instances: []compute.InstanceID{long("6"), long("7")}}
 	v.From = w.now.Add(time.Duration(rapid.IntRange(0, 1).Draw(w.t, "from")) * 12 * time.Minute)
 	v.Until = v.From.Add(rapid.SampledFrom([]time.Duration{2 * time.Minute, 24 * time.Hour}).Draw(w.t, "for"))
 	v.Boot.Rules = compute.RulesOf("", compute.Set{}, rapid.SampledFrom(compute.Priorities()).Draw(w.t, "class"))
@@ -406,7 +408,8 @@ func (w *world) ruled(inst *compute.Instance) bool {
 				continue
 			}
 			same := other.inst.Host == a.id
-			broken = broken || same && w.view.Groups[compute.GroupKey{Project: "p", Name: inst.Boot.Group()}].Most == 1 || !same && inst.Boot.Group() == "near"
+			broken = broken || same && w.view.Groups[compute.GroupKey{Project: "p", Name: inst.Boot.Group()}].Most == 1 ||
+				!same && inst.Boot.Group() == "near"
 		}
 		if !broken {
 			return false
@@ -628,7 +631,8 @@ func (w *world) settle() {
 	w.t.Fatalf("something is never decided")
 }
 
-// asksAgain says whether the partition has heard that a host has an instance no more, too early after a takeover to believe it.
+// asksAgain says whether the partition has heard that a host has an instance no more, too early after a takeover to
+// believe it.
 func (w *world) asksAgain(id compute.InstanceID) bool {
 	e := w.state.instances[id]
 	h := w.state.hosts[hostOf(e.inst)]

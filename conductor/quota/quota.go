@@ -94,8 +94,8 @@ func (a Asked) Add(p compute.Priority, r compute.Resources) {
 	}
 }
 
-// Check says whether the project may have what is asked in addition to what it uses: nil if so, else QuotaExceeded for the
-// first class of resources, in alphabetical order, that is short, of the whole before the classes of priority.
+// Check says whether the project may have what is asked in addition to what it uses: nil if so, else QuotaExceeded for
+// the first class of resources, in alphabetical order, that is short, of the whole before the classes of priority.
 func (x *Index) Check(p compute.Project, want Asked, limits Limits) *compute.Reason {
 	for _, of := range compute.AllQuotaParts() {
 		if reason := x.check(part{p, of}, want[of], limits); reason != nil {

@@ -121,7 +121,8 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		id, command = id2, "alien"
 	}
 	target = strings.NewReplacer("{id}", string(id), "{host}", "h1", "{flavor}", "m1.small", "{axis}", "gpu",
-		"{queue}", "m1.small", "{group}", "web", "{reservation}", "web", "{project}", string(project), "{token}", "aaaaaaaaaaaaaaaa").Replace(op.path)
+		"{queue}", "m1.small", "{group}", "web", "{reservation}", "web", "{project}", string(project), "{token}",
+		"aaaaaaaaaaaaaaaa").Replace(op.path)
 	if (strings.Contains(op.path, "/v1/instances") || strings.Contains(op.path, "/v1/groups") ||
 		strings.Contains(op.path, "/v1/reservations")) && op.id != "boot" {
 		target += "?project=" + string(project)

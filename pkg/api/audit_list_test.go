@@ -44,7 +44,8 @@ func (s *trail) add(n int, e compute.AuditEntry) {
 func trailedNode(t testing.TB) (*node, *trail) {
 	s := &trail{}
 	s.add(3, compute.AuditEntry{At: start, Who: "token:ci", Operation: "boot", Project: "own", Status: 202})
-	s.add(1, compute.AuditEntry{At: start, Who: "token:x", Operation: "list-hosts", Status: 403, Kind: "forbidden", LeftOut: 7})
+	s.add(1, compute.AuditEntry{At: start, Who: "token:x", Operation: "list-hosts", Status: 403,
+		Kind: "forbidden", LeftOut: 7})
 	n := lockedNode(t, func(c *Config) { c.Trail = s })
 	n.as = n.token(auth.RoleAdmin, "")
 	return n, s
@@ -79,7 +80,8 @@ func TestAdminsSeeTheAudit(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	s.add(audit.MostRead, compute.AuditEntry{At: start, Operation: "boot", Status: 202})
-	if page = ask("?who=token:ci"); len(page.Items) > 0 || !page.StoppedEarly || page.Next != "9" || page.Read != audit.MostRead {
+	if page = ask("?who=token:ci"); len(page.Items) > 0 || !page.StoppedEarly || page.Next != "9" ||
+		page.Read != audit.MostRead {
 		t.Errorf("%+v", page)
 	}
 }
@@ -87,7 +89,8 @@ func TestAdminsSeeTheAudit(t *testing.T) {
 func TestAuditIsRefused(t *testing.T) {
 	n, s := trailedNode(t)
 	for query, field := range map[string]string{
-		"?marker=x": "marker", "?marker=-1": "marker", "?result=4": "result", "?since=yesterday": "since", "?limit=0": "limit",
+		"?marker=x": "marker", "?marker=-1": "marker", "?result=4": "result",
+		"?since=yesterday": "since", "?limit=0": "limit",
 	} {
 		a := n.do("GET", "/v1/audit"+query, nil)
 		if p := into[rest.Problem](a, a.status); a.status != 400 && a.status != 422 || p.Field != field {

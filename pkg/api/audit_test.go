@@ -132,7 +132,8 @@ func (n *node) yes(op operationOf, token string) {
 		n.Errorf("not whose it is: %+v", e)
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
-	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability", "delete-group", "delete-reservation"}
+	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability",
+		"delete-group", "delete-reservation"}
 	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}

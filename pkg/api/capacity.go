@@ -120,7 +120,8 @@ func (s *Server) usable(flavors []compute.Flavor) []explain.Wanted {
 
 func (v pool) view(p explain.Pool) rest.ValueCapacity {
 	out := rest.ValueCapacity{
-		Value: v.value, Hosts: p.Hosts, Taking: p.Taking, Free: p.Spare, Unusable: p.Unusable, Flavors: []rest.FlavorCapacity{},
+		Value: v.value, Hosts: p.Hosts, Taking: p.Taking, Free: p.Spare, Unusable: p.Unusable,
+		Flavors: []rest.FlavorCapacity{},
 	}
 	for i, c := range p.Kinds {
 		out.Flavors = append(out.Flavors, rest.FlavorCapacity{

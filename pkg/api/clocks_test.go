@@ -43,18 +43,20 @@ func TestHostsOfBefore(t *testing.T) {
 		}
 	}
 	silent("after the start", map[string]uint32{"silent": 1, "fits": 1})
-	if e := into[rest.Explanation](n.do("GET", path(id1)+"/explain", nil), 200); e.State != "unknown" || !strings.Contains(e.Summary, "is silent") {
+	if e := into[rest.Explanation](n.do("GET", path(id1)+"/explain", nil), 200); e.State != "unknown" ||
+		!strings.Contains(e.Summary, "is silent") {
 		t.Errorf("what it has: %+v", e)
 	}
-	if h := into[rest.HostView](n.do("GET", "/v1/hosts/gone", nil), 200); h.State != "silent" || time.Duration(h.HeardFor) < 59*time.Minute {
+	if h := into[rest.HostView](n.do("GET", "/v1/hosts/gone", nil), 200); h.State != "silent" ||
+		time.Duration(h.HeardFor) < 59*time.Minute {
 		t.Errorf("%+v", h)
 	}
 	n.Hosts([]wire.Record{appended(wire.EncodeBeacon(offering("gone", 8)), start.Add(-time.Hour))}, true)
 	silent("it speaks, by the clock of a broker that is wrong", map[string]uint32{"fits": 2})
 }
 
-// TestAgesAreOfTheLog: how long a request waits is told by the time of the log, whatever clock this node, or the writer of
-// the request, has.
+// TestAgesAreOfTheLog: how long a request waits is told by the time of the log, whatever clock this node, or the writer
+// of the request, has.
 func TestAgesAreOfTheLog(t *testing.T) {
 	for name, wrong := range map[string]time.Duration{"fast": 3 * time.Hour, "slow": -3 * time.Hour, "right": 0} {
 		n := newNode(t)

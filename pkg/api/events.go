@@ -28,14 +28,14 @@ import (
 const followEvents = "follow-events"
 
 const eventsDescription = "Server-sent events: one for each change of an instance, as this node reads it from the " +
-	"log. Of the names of events, change has the change, and removed says that a record is gone, long after its instance " +
-	"ended. Both have an id.\n\n" +
+	"log. Of the names of events, change has the change, and removed says that a record is gone, long after its " +
+	"instance ended. Both have an id.\n\n" +
 	"**Going on.** Send the last id that came as Last-Event-ID, to any node, with the same project: each change behind " +
 	"it that passes the filters comes, once, those of a project in the order of the log. Take the ids of blocks without " +
 	"data too: they come when nothing was to be told. Without Last-Event-ID and since it begins with what comes from " +
 	"now on; the first block says where that is. A node keeps the newest 50,000 changes, of all projects, and fewer " +
-	"where their texts are long: where something may be missing, gap says so, and where it goes on. It never leaves anything out " +
-	"silently.\n\n" +
+	"where their texts are long: where something may be missing, gap says so, and where it goes on. It never leaves " +
+	"anything out silently.\n\n" +
 	"**The present.** With present=true it begins with the instances as they are: present for each, deleted ones only " +
 	"if state or instance names them, then presented. After a gap they come anew.\n\n" +
 	"**The end.** The last event is end, with the reason. A listener that takes nothing for 10 s is cut off without it. " +

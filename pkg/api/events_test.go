@@ -198,8 +198,9 @@ func TestEvents(t *testing.T) {
 	// Filters, of what is known since then.
 	since := "since=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	for query, want := range map[string][]string{
-		"state=starting":                     {"change web queued starting h1"},
-		"instance=" + string(id1):            {"change web queued", "change web queued starting h1", "change web starting active h1", "change web active active h1"},
+		"state=starting": {"change web queued starting h1"},
+		"instance=" + string(id1): {"change web queued", "change web queued starting h1",
+			"change web starting active h1", "change web active active h1"},
 		"instance=" + string(id3):            nil,
 		"host=h1&state=active":               {"change web starting active h1", "change web active active h1"},
 		"reason=GuestShutdown&reason=Forged": {"change web active active h1"},
@@ -213,8 +214,9 @@ func TestEvents(t *testing.T) {
 		h.hears(append(want, "end caught-up")...)
 	}
 	for query, field := range map[string]string{
-		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]", "reason=BuildFailed&reason=Foo": "reason[1]",
-		"silly=1": "silly",
+		"project=a/b": "project", "instance=1": "instance", "state=silly": "state[0]",
+		"reason=BuildFailed&reason=Foo": "reason[1]",
+		"silly=1":                       "silly",
 	} {
 		if p := a.do("GET", "/v1/events?follow=false&"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
 			t.Errorf("%s: %+v", query, p)
@@ -250,7 +252,8 @@ func TestEventsOfWhatIsPresent(t *testing.T) {
 		l.write(id1, "web", compute.StateActive)
 	}
 	n.Instances(l.recs[6:], true)
-	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db starting h1", "presented")
+	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1",
+		"present db starting h1", "presented")
 	n.hear(server, "", h.last).hears("gap forgotten", "change web active active h1")
 	n.hear(server, "present=true&state=deleted", "").hears("present old deleted", "presented")
 
@@ -281,7 +284,8 @@ func TestPresentsAreBounded(t *testing.T) {
 	n.Instances(l.recs, true)
 	server := n.serve()
 	for range 2 {
-		n.hear(server, "follow=false&present=true", "").hears("present web active h1", "present db active h1", "presented", "end caught-up")
+		n.hear(server, "follow=false&present=true", "").hears("present web active h1", "present db active h1",
+			"presented", "end caught-up")
 	}
 	if err := n.present.hold(2); err != nil { // another one
 		t.Fatal(err)
@@ -297,7 +301,8 @@ func TestPresentsAreBounded(t *testing.T) {
 		t.Errorf("it would go on at %s", h.last)
 	}
 	n.present.letGo(2)
-	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1", "present db active h1", "presented")
+	n.hear(server, "present=true", h.last).hears("gap forgotten", "present web active h1",
+		"present db active h1", "presented")
 }
 
 // What is asked of one instance, or of a host, costs what is on it, however much else there is.
@@ -308,7 +313,8 @@ func TestThePresentOfOneIsNoWalk(t *testing.T) {
 		l.write(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)), "web", compute.StateActive)
 	}
 	n.Instances(l.recs, true)
-	all, one := events.Wanted{Project: "default"}, events.Wanted{Project: "default", Instance: "00000007-1111-4111-8111-111111111111"}
+	all, one := events.Wanted{Project: "default"},
+		events.Wanted{Project: "default", Instance: "00000007-1111-4111-8111-111111111111"}
 	for _, w := range []events.Wanted{all, one} {
 		allocs := testing.AllocsPerRun(10, func() {
 			if _, err := n.views.instances.present(w, func() error { return nil }); err != nil {

@@ -147,7 +147,8 @@ func TestExplainBoot(t *testing.T) {
 	if p = why("flavor=m1.small&avoid=h1&avoid=h1"); p.Starts != (p.Hosts.Room > 1) || p.Hosts.By["avoided"] != 1 {
 		t.Errorf("%+v", p)
 	}
-	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}), 200)
+	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default",
+		rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}), 200)
 	if p = why("flavor=m1.small"); p.Starts || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded ||
 		!strings.HasPrefix(p.Summary, "it would be refused: over quota: VCPU limit 1, used 1, asked 1") {
 		t.Errorf("over quota: %+v", p)
@@ -170,7 +171,8 @@ func TestExplainBoot(t *testing.T) {
 func TestWaitingCountsOnce(t *testing.T) {
 	n := newNode(t)
 	n.hears(offering("h1", 8))
-	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) { i.Boot.Avoid = []compute.HostID{"h1", "h1"} }))
+	n.has(instance(id1, "w", compute.StateQueued,
+		func(i *compute.Instance) { i.Boot.Avoid = []compute.HostID{"h1", "h1"} }))
 	want := &rest.HostCounts{Total: 1, Avoided: 1}
 	equal(t, "avoided", want, n.show(id1).Waiting.Hosts)
 }
@@ -188,7 +190,8 @@ func TestPinnedSaysWhy(t *testing.T) {
 		project compute.Project
 		says    string
 		room    int64
-	}{{auth.RoleOperator, "", "which has too little room: 2 processors short", 2}, {auth.RoleReader, "own", "which has too little room", 1}} {
+	}{{auth.RoleOperator, "", "which has too little room: 2 processors short", 2},
+		{auth.RoleReader, "own", "which has too little room", 1}} {
 		n.as = n.token(c.role, c.project)
 		e := into[rest.Explanation](n.do("GET", path(id1)+"/explain?project=own", nil), 200)
 		if !strings.HasSuffix(e.Summary, c.says) || e.Hosts.Empty != c.room {
@@ -215,7 +218,8 @@ func TestWhatIsTooMuchForOneAnswer(t *testing.T) {
 	}
 	refused := func(a answer, field, remedy string) {
 		t.Helper()
-		if p := a.refused(422, compute.KindInvalid); p.Field != field || p.Remedy != remedy || !strings.Contains(p.Message, "2 hosts") {
+		if p := a.refused(422, compute.KindInvalid); p.Field != field || p.Remedy != remedy ||
+			!strings.Contains(p.Message, "2 hosts") {
 			t.Errorf("%+v", p)
 		}
 	}

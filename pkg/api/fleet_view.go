@@ -104,8 +104,8 @@ func (v *queues) get(name compute.QueueName) *compute.Queue {
 	return v.byName[name]
 }
 
-// of is the queue of a boot: the tier of its class, as it is listed or as it will be made of the queue that is; nil: that is not
-// listed.
+// of is the queue of a boot: the tier of its class, as it is listed or as it will be made of the queue that is; nil:
+// that is not listed.
 func (v *queues) of(b compute.Boot) *compute.Queue {
 	base, p := v.get(b.BaseQueue()), b.Priority()
 	if base == nil || base.State != compute.QueueOpen || p == compute.PriorityNormal {

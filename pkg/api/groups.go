@@ -35,14 +35,9 @@ func (s *Server) routeGroups(api huma.API) {
 		"It is refused with 409 while instances are members that have not ended."), s.deleteGroup)
 }
 
-type listGroupsInput struct {
-	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
-	Paging
-}
-
 type groupsOutput struct{ Body rest.Groups }
 
-func (s *Server) listGroups(ctx context.Context, in *listGroupsInput) (*groupsOutput, error) {
+func (s *Server) listGroups(ctx context.Context, in *projectPage) (*groupsOutput, error) {
 	project := orDefault(in.Project)
 	if err := project.Check(); err != nil {
 		return nil, err

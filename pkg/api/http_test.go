@@ -85,13 +85,14 @@ func TestOpenAPIHolds(t *testing.T) {
 	}
 }
 
-// TestDocsNeedNoInternet: the page and what it loads come from this node, and the browser is told to refuse anything else.
-// Our own files name no other place and set no markup; what Redoc does, TestDocs in pkg/ui looks at in a browser.
+// TestDocsNeedNoInternet: the page and what it loads come from this node, and the browser is told to refuse anything
+// else. Our own files name no other place and set no markup; what Redoc does, TestDocs in pkg/ui looks at in a browser.
 func TestDocsNeedNoInternet(t *testing.T) {
 	n := newNode(t)
 	page := n.do("GET", "/docs", nil)
 	policy := page.header.Get("Content-Security-Policy")
-	if page.status != 200 || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe-inline") ||
+	if page.status != 200 || !strings.Contains(policy, "default-src 'none'") ||
+		strings.Contains(policy, "unsafe-inline") ||
 		strings.Contains(policy, "unsafe-eval") {
 		t.Fatalf("%d %v", page.status, page.header)
 	}

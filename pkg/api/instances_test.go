@@ -116,8 +116,8 @@ func bootAt(id compute.InstanceID, name string, offset int64) wire.Record {
 	return rec
 }
 
-// TestRefusedBootsAreNotAccepted: what conductors have dealt with and is no instance is not shown as accepted until this
-// node starts again. What they have not dealt with is, and so is what they have decided meanwhile.
+// TestRefusedBootsAreNotAccepted: what conductors have dealt with and is no instance is not shown as accepted until
+// this node starts again. What they have not dealt with is, and so is what they have decided meanwhile.
 func TestRefusedBootsAreNotAccepted(t *testing.T) {
 	n, decide := deciding(t)
 	r := n.counted()
@@ -506,7 +506,8 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 				}
 			}
 			i := k.instance
-			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && !i.Boot.Placeholder().Kept && cmp.Or(i.Whole(), i.Queue) == q {
+			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && !i.Boot.Placeholder().Kept &&
+				cmp.Or(i.Whole(), i.Queue) == q {
 				if i.Whole() == "" || i.ID == i.Boot.Set().ID { // one record is of all of the set
 					line = append(line, i)
 				}

@@ -89,7 +89,7 @@ type projectIndex struct {
 	byName        *sorted.List[*entry]                            // by name; all that the project has
 	byID          *sorted.List[*entry]                            // by id; all that the project has
 	byGroup       map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
-	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, those that have ended too; nil: there are none
+	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, ended ones too; nil: none
 	used          compute.PartAmounts                             // by those that count; no zeros
 }
 
@@ -547,9 +547,8 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 	if w == nil {
 		return 0, 0, time.Time{}
 	}
-	for k := range w.waiting.From(nil) {
-		oldest = k.instance.QueuedAt
-		break
+	if first, ok := w.waiting.First(); ok {
+		oldest = first.instance.QueuedAt
 	}
 	before = uint64(w.waiting.Count(func(k *entry) bool { return queueOrder(k, at) < 0 }))
 	return before, uint64(w.waiting.Len()), oldest

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/sorted"
 )
 
@@ -18,6 +19,12 @@ import (
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"Most entries in one answer."`
 	Marker string `query:"marker" doc:"The next of the page before: the list goes on behind it. Nothing else is promised about it."`
+}
+
+// projectPage asks for a page of what a project has.
+type projectPage struct {
+	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
+	Paging
 }
 
 // pageOfNames is a page of a list that is ordered by names, without doubles, and the

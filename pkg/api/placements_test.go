@@ -23,7 +23,8 @@ import (
 // sells makes a flavor of so many processors, with its queue.
 func (n *node) sells(name compute.FlavorName, processors int64) {
 	n.Helper()
-	into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{Name: name, Resources: compute.Resources{compute.VCPU: processors}}), 200)
+	into[rest.Change](n.do("POST", "/v1/flavors",
+		rest.Flavor{Name: name, Resources: compute.Resources{compute.VCPU: processors}}), 200)
 	for _, q := range compute.Permutations(n.flavor(name), n.axes()) {
 		n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
 	}
@@ -44,12 +45,14 @@ func TestPlacementsTogether(t *testing.T) {
 	}
 	n.hears(offering("h1", 8))
 	for _, flavor := range []string{"five", "four"} {
-		if p := n.places(fmt.Sprintf(`{"flavor":%q}`, flavor)); !p.Starts || p.Fits != 1 || p.Kinds[0].Queue != compute.QueueName(flavor) {
+		if p := n.places(fmt.Sprintf(`{"flavor":%q}`, flavor)); !p.Starts || p.Fits != 1 ||
+			p.Kinds[0].Queue != compute.QueueName(flavor) {
 			t.Errorf("%s alone: %+v", flavor, p)
 		}
 	}
 	p := n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`)
-	if p.Starts || p.Count != 2 || p.Fits != 1 || p.Kinds[1].Alone != 1 || p.Kinds[1].Fits != 0 || p.Kinds[1].Starts || !p.Kinds[0].Starts ||
+	if p.Starts || p.Count != 2 || p.Fits != 1 || p.Kinds[1].Alone != 1 || p.Kinds[1].Fits != 0 ||
+		p.Kinds[1].Starts || !p.Kinds[0].Starts ||
 		p.Summary != "there is room for 1 of 2 now; of 1 four 0: alone all of them have room, and not with the others" {
 		t.Errorf("together: %+v", p)
 	}
@@ -58,16 +61,19 @@ func TestPlacementsTogether(t *testing.T) {
 		t.Errorf("three: %+v", p)
 	}
 	n.hears(offering("h2", 4))
-	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); !p.Starts || p.Summary != "there is room for all 2 now" {
+	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); !p.Starts ||
+		p.Summary != "there is room for all 2 now" {
 		t.Errorf("on two hosts: %+v", p)
 	}
 	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
 		i.Queue, i.Boot.Flavor, i.Resources = "four", "four", compute.Resources{compute.VCPU: 4}
 	}))
-	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); p.Fits != 1 || !strings.Contains(p.Summary, "behind 1 that waits") {
+	if p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four"}]}`); p.Fits != 1 ||
+		!strings.Contains(p.Summary, "behind 1 that waits") {
 		t.Errorf("behind another: %+v", p)
 	}
-	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 13, compute.Instances: 9}}), 200)
+	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default",
+		rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 13, compute.Instances: 9}}), 200)
 	p = n.places(`{"mix":[{"flavor":"five"},{"flavor":"four","count":3}]}`)
 	thirteen, nine := int64(13), int64(9)
 	want := []rest.QuotaStep{
@@ -76,23 +82,27 @@ func TestPlacementsTogether(t *testing.T) {
 	}
 	equal(t, "quota", want, p.Quota)
 	if p.Admitted != 2 || p.Refused == nil || p.Refused.Code != compute.QuotaExceeded || p.Starts ||
-		!strings.HasPrefix(p.Summary, "of 4 the quota allows 2 (over quota: VCPU limit 13, used 4, asked 17); there is room for") {
+		!strings.HasPrefix(p.Summary,
+			"of 4 the quota allows 2 (over quota: VCPU limit 13, used 4, asked 17); there is room for") {
 		t.Errorf("over quota: %+v", p)
 	}
 }
 
-// TestPlacementsOfWhatTheQuotaAllowsInPart: the summary of a kind is about one of them, and what refuses some is said too.
+// TestPlacementsOfWhatTheQuotaAllowsInPart: the summary of a kind is about one of them, and what refuses some is said
+// too.
 func TestPlacementsOfWhatTheQuotaAllowsInPart(t *testing.T) {
 	n := newNode(t)
 	n.sells("two", 2)
 	n.hears(offering("h1", 8))
 	limit := func(instances int64) {
-		into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.Instances: instances}}), 200)
+		into[rest.QuotaView](n.do("PUT", "/v1/quotas/default",
+			rest.QuotaLimits{Limits: compute.Resources{compute.Instances: instances}}), 200)
 	}
 	limit(2)
 	p := n.places(`{"flavor":"two","count":3}`)
 	k := p.Kinds[0]
-	if p.Admitted != 2 || k.Starts || k.Refused == nil || k.Refused.Quota.Asked != 3 || strings.Contains(k.Summary, "refused") ||
+	if p.Admitted != 2 || k.Starts || k.Refused == nil || k.Refused.Quota.Asked != 3 ||
+		strings.Contains(k.Summary, "refused") ||
 		slices.Contains(k.YouCan, quotaRemedy) || p.Refused == nil || !slices.Contains(p.YouCan, quotaRemedy) {
 		t.Errorf("%+v", p)
 	}
@@ -121,7 +131,8 @@ func TestPlacementsAreNotBehindWhatIsPinned(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	waits(id3, "")
-	if p := n.places(`{"flavor":"two","count":4}`); p.Fits != 3 || p.Kinds[0].Place.Depth != 1 || !strings.Contains(p.Summary, "behind 1 that") {
+	if p := n.places(`{"flavor":"two","count":4}`); p.Fits != 3 || p.Kinds[0].Place.Depth != 1 ||
+		!strings.Contains(p.Summary, "behind 1 that") {
 		t.Errorf("behind one: %+v", p)
 	}
 }
@@ -134,16 +145,20 @@ func TestPlacementsRefuseAsBoots(t *testing.T) {
 	closed := compute.Permutations(n.flavor("m1.small"), n.axes())[2]
 	closed.State = compute.QueueClosed
 	n.Queues([]wire.Record{wire.EncodeQueue(closed)}, true)
-	n.has(instance(id1, "web", compute.StateActive), instance(id2, "b", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }))
+	n.has(instance(id1, "web", compute.StateActive),
+		instance(id2, "b", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }))
 	long := strings.Repeat("x", 256)
 	for _, body := range []string{
-		`{"flavor":"M1"}`, `{"flavor":"m9"}`, `{"flavor":"m1.small","with":{"zone":"a"}}`, `{"flavor":"m1.small","with":{"disk":"ssd"}}`,
+		`{"flavor":"M1"}`, `{"flavor":"m9"}`, `{"flavor":"m1.small","with":{"zone":"a"}}`,
+		`{"flavor":"m1.small","with":{"disk":"ssd"}}`,
 		`{"flavor":"m1.small","with":{"gpu":"b200"}}`, `{"flavor":"m1.small","with":{"gpu":"h100"}}`, `{"flavor":"new"}`,
 		`{"flavor":"m1.small","id":"7"}`, `{"flavor":"m1.small","project":"Web!"}`, `{"flavor":"m1.small","host":"h9"}`,
 		`{"flavor":"m1.small","avoid":["Not a host"]}`, `{"flavor":"m1.small","host":"h1","avoid":["h1"]}`,
-		`{"flavor":"m1.small","attempts":21}`, `{"flavor":"m1.small","deadline":"169h"}`, `{"flavor":"m1.small","deadline":"-1s"}`,
+		`{"flavor":"m1.small","attempts":21}`, `{"flavor":"m1.small","deadline":"169h"}`,
+		`{"flavor":"m1.small","deadline":"-1s"}`,
 		`{"flavor":"m1.small","on_no_capacity":"hope"}`, `{"flavor":"m1.small","name":"` + long + `"}`,
-		`{"flavor":"m1.small","ssh_keys":["no key"]}`, `{"flavor":"m1.small","user_data":"!"}`, `{"flavor":"m1.small","flavour":"x"}`,
+		`{"flavor":"m1.small","ssh_keys":["no key"]}`, `{"flavor":"m1.small","user_data":"!"}`,
+		`{"flavor":"m1.small","flavour":"x"}`,
 		`{"flavor":"m1.small","name":"a","name":"b"}`, `{"Flavor":"m1.small"}`, `{`, `[]`, `{"flavor":7}`,
 		`{"flavor":"m1.small","id":"` + string(id1) + `"}`, `{"flavor":"m1.small","id":"` + string(id2) + `"}`,
 	} {
@@ -156,20 +171,22 @@ func TestPlacementsRefuseAsBoots(t *testing.T) {
 			continue // of what has not even the shape of a boot
 		}
 		item := n.do("POST", "/v1/placements", `{"mix":[{"flavor":"m1.small"},`+body+`]}`)
-		if p := into[rest.Problem](item, booted.status); p.Field != "mix[1]."+want.Field || p.Message != want.Message || p.Remedy != want.Remedy {
+		if p := into[rest.Problem](item, booted.status); p.Field != "mix[1]."+want.Field || p.Message != want.Message ||
+			p.Remedy != want.Remedy {
 			t.Errorf("%s in a mix: %+v", body, p)
 		}
 	}
 	for body, field := range map[string]string{
-		`{"flavor":"m1.small","mix":[{"flavor":"m1.small"}]}`:                                                         "mix",
-		`{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small","project":"p"}]}`:                                         "mix[1].project",
-		`{"mix":[{"flavor":"m1.small","count":-1}]}`:                                                                  "mix[0].count",
-		`{"flavor":"m1.small","count":10001}`:                                                                         "count",
-		`{"mix":[{"flavor":"m1.small","id":"` + string(id3) + `"},{"flavor":"m1.small","id":"` + string(id3) + `"}]}`: "mix[1].id",
-		`{"flavor":"m1.small","count":2,"id":"33333333-3333-4333-8333-333333333333"}`:                                 "count",
-		`{"mix":[{"flavor":"m1.small","count":9000},{"flavor":"m1.small","count":9000}]}`:                             "mix[1].count",
-		`{"mix":[{"flavor":"m1.small","mix":[]}]}`:                                                                    "mix[0].mix",
-		`{"mix":[{"flavor":"m1.small","count":9223372036854775807},{"flavor":"m1.small"}]}`:                           "mix[0].count",
+		`{"flavor":"m1.small","mix":[{"flavor":"m1.small"}]}`:                 "mix",
+		`{"mix":[{"flavor":"m1.small"},{"flavor":"m1.small","project":"p"}]}`: "mix[1].project",
+		`{"mix":[{"flavor":"m1.small","count":-1}]}`:                          "mix[0].count",
+		`{"flavor":"m1.small","count":10001}`:                                 "count",
+		`{"mix":[{"flavor":"m1.small","id":"` + string(id3) + `"},{"flavor":"m1.small","id":"` +
+			string(id3) + `"}]}`: "mix[1].id",
+		`{"flavor":"m1.small","count":2,"id":"33333333-3333-4333-8333-333333333333"}`:       "count",
+		`{"mix":[{"flavor":"m1.small","count":9000},{"flavor":"m1.small","count":9000}]}`:   "mix[1].count",
+		`{"mix":[{"flavor":"m1.small","mix":[]}]}`:                                          "mix[0].mix",
+		`{"mix":[{"flavor":"m1.small","count":9223372036854775807},{"flavor":"m1.small"}]}`: "mix[0].count",
 	} {
 		a := n.do("POST", "/v1/placements", body)
 		if p := into[rest.Problem](a, a.status); a.status != 422 || p.Field != field || p.Remedy == "" {
@@ -238,7 +255,8 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 			i.Project, i.Host, i.Resources = "alien", "rack1", compute.Resources{compute.VCPU: processors}
 		})
 	}
-	n.has(on(id1, "one", 1, compute.StateActive), on(id2, "two", 4, compute.StateActive), on(id3, "goes", 5, compute.StateDeleting))
+	n.has(on(id1, "one", 1, compute.StateActive), on(id2, "two", 4, compute.StateActive),
+		on(id3, "goes", 5, compute.StateDeleting))
 	n.published()
 	ask := func(role auth.Role, project compute.Project, body string) rest.Placements {
 		t.Helper()
@@ -248,7 +266,8 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 	p := ask(auth.RoleOperator, "", `{"flavor":"six","project":"own"}`)
 	want := &rest.ToGo{
 		Machines: 1, Resources: compute.Resources{compute.VCPU: 4}, Host: "rack1",
-		Instances: []rest.GoingInstance{{ID: id2, Project: "alien", Name: "two", Resources: compute.Resources{compute.VCPU: 4}}},
+		Instances: []rest.GoingInstance{{ID: id2, Project: "alien", Name: "two",
+			Resources: compute.Resources{compute.VCPU: 4}}},
 	}
 	equal(t, "to operators", want, p.Kinds[0].ToGo)
 	if last := p.OperatorsCan[len(p.OperatorsCan)-1]; last != "host rack1 takes one more of six without two of alien" || p.MayBoot {
@@ -256,7 +275,8 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 	}
 	p = ask(auth.RoleMember, "own", `{"flavor":"six","project":"own","count":3}`)
 	equal(t, "to a project", &rest.ToGo{Machines: 1}, p.Kinds[0].ToGo)
-	if text := fmt.Sprintf("%+v", p); strings.Contains(text, "rack") || strings.Contains(text, "alien") || p.OperatorsCan != nil || !p.MayBoot {
+	if text := fmt.Sprintf("%+v", p); strings.Contains(text, "rack") || strings.Contains(text, "alien") ||
+		p.OperatorsCan != nil || !p.MayBoot {
 		t.Errorf("a project sees %s", text)
 	}
 	h, _ := n.views.hosts.get("rack1")
@@ -269,8 +289,8 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 	}
 }
 
-// TestPlacementsLeaveReservedRoomAlone: a machine in the room of a placeholder frees nothing, and neither does that; what is no
-// more in such room does, and so does a placeholder that nobody has taken.
+// TestPlacementsLeaveReservedRoomAlone: a machine in the room of a placeholder frees nothing, and neither does that;
+// what is no more in such room does, and so does a placeholder that nobody has taken.
 func TestPlacementsLeaveReservedRoomAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempt compute.Attempt // of the placeholder, whose first the machine is in
@@ -324,7 +344,8 @@ func TestPlacementsOnHostsThatAreNamed(t *testing.T) {
 	operator := n.token(auth.RoleOperator, "")
 	n.as = n.token(auth.RoleMember, "own")
 	h, _ := n.views.hosts.get("rack1")
-	pinned, avoids := fmt.Sprintf(`"flavor":"two","project":"own","host":%q`, h.opaque), fmt.Sprintf(`"flavor":"two","project":"own","avoid":[%q]`, h.opaque)
+	pinned, avoids := fmt.Sprintf(`"flavor":"two","project":"own","host":%q`, h.opaque),
+		fmt.Sprintf(`"flavor":"two","project":"own","avoid":[%q]`, h.opaque)
 	for body, field := range map[string]string{
 		`{` + pinned + `,"count":2}`: "host", `{` + avoids + `,"count":2}`: "avoid",
 		`{"mix":[{` + pinned + `},{` + pinned + `}]}`:                            "mix[0].host",
@@ -344,7 +365,8 @@ func TestPlacementsOnHostsThatAreNamed(t *testing.T) {
 		}
 	}
 	n.as = operator
-	if p := n.places(`{"flavor":"two","project":"own","host":"rack1","count":5}`); p.Fits != 4 || p.Kinds[0].Hosts.Room != 4 {
+	if p := n.places(`{"flavor":"two","project":"own","host":"rack1","count":5}`); p.Fits != 4 ||
+		p.Kinds[0].Hosts.Room != 4 {
 		t.Errorf("to operators: %+v", p)
 	}
 }

@@ -98,7 +98,8 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 // errNoMachine refuses to do to a placeholder what is for machines.
 func errNoMachine(id compute.InstanceID, b *compute.Boot) error {
 	of := b.Placeholder().Of
-	return compute.Conflict("instance", string(id), fmt.Sprintf("is a placeholder of reservation %s, and has no machine", of),
+	return compute.Conflict("instance", string(id),
+		fmt.Sprintf("is a placeholder of reservation %s, and has no machine", of),
 		fmt.Sprintf("name the machine that has its room: berth reservation show %s", of))
 }
 

@@ -28,13 +28,15 @@ func TestBootWithPriority(t *testing.T) {
 		i.Boot = i.Boot.WithDefaults()
 		i.Queue = i.Boot.Queue()
 	}))
-	p := n.do("POST", "/v1/instances", rest.Boot{ID: id2, Flavor: "m1.small", Name: "db"}).refused(409, compute.KindConflict)
+	p := n.do("POST", "/v1/instances",
+		rest.Boot{ID: id2, Flavor: "m1.small", Name: "db"}).refused(409, compute.KindConflict)
 	if !strings.Contains(p.Message, "priority") {
 		t.Errorf("%s", p.Message)
 	}
 	n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small", Priority: "urgent"}).refused(422, compute.KindInvalid)
 	e := into[rest.Explanation](n.do("GET", "/v1/instances/"+string(id2)+"/explain", nil), 200)
-	if !strings.Contains(e.Summary, "of priority low: it counts as 10 min younger") || !strings.Contains(e.Summary, "is made") {
+	if !strings.Contains(e.Summary, "of priority low: it counts as 10 min younger") ||
+		!strings.Contains(e.Summary, "is made") {
 		t.Errorf("%s", e.Summary)
 	}
 	w := into[rest.Placement](n.do("GET", "/v1/explain?flavor=m1.small&priority=low", nil), 200)
@@ -67,7 +69,8 @@ func TestQuotaOfAClass(t *testing.T) {
 	if free := into[rest.Placements](n.do("POST", "/v1/placements", ask), 200); free.Admitted != 1 || free.Refused != nil {
 		t.Errorf("%+v", free)
 	}
-	for _, body := range []string{`{"limits":{},"priorities":{"urgent":{"VCPU":1}}}`, `{"limits":{},"priorities":{"low":{"VCPU":-1}}}`} {
+	for _, body := range []string{`{"limits":{},"priorities":{"urgent":{"VCPU":1}}}`,
+		`{"limits":{},"priorities":{"low":{"VCPU":-1}}}`} {
 		n.do("PUT", "/v1/quotas/default", body).refused(422, compute.KindInvalid)
 	}
 }

@@ -141,8 +141,8 @@ func takeWhile(all iter.Seq[*entry], match func(*entry) bool) iter.Seq[*entry] {
 }
 
 // resolve finds what a person may mean: the best kind of match there is, and among
-// its matches the live ones if there are any. Placeholders are not meant by their names, unless they are asked for: what
-// is booted into a reservation may well be called like them.
+// its matches the live ones if there are any. Placeholders are not meant by their names, unless they are asked for:
+// what is booted into a reservation may well be called like them.
 func (v *instances) resolve(p compute.Project, ref string, placeholders bool) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -164,7 +164,8 @@ func (s *Server) errNotKept(ctx context.Context, at instanceKey) error {
 	return errIDTaken(ctx, at)
 }
 
-// errUnsettled is of a request that was written, and of which it could not be found out whether it is the one that counts.
+// errUnsettled is of a request that was written, and of which it could not be found out whether it is the one that
+// counts.
 func errUnsettled(id compute.InstanceID, cause error) error {
 	return &compute.Error{
 		Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(id),

@@ -42,14 +42,9 @@ func (s *Server) routeReservations(api huma.API) {
 	route(s, api, end, s.deleteReservation)
 }
 
-type listReservationsInput struct {
-	Project compute.Project `query:"project" doc:"Left out, \"default\"."`
-	Paging
-}
-
 type reservationsOutput struct{ Body rest.Reservations }
 
-func (s *Server) listReservations(ctx context.Context, in *listReservationsInput) (*reservationsOutput, error) {
+func (s *Server) listReservations(ctx context.Context, in *projectPage) (*reservationsOutput, error) {
 	project := orDefault(in.Project)
 	if err := project.Check(); err != nil {
 		return nil, err

@@ -193,8 +193,8 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	return all
 }
 
-// sameReservationOf says whether a placeholder is of the reservation of another one of that name, which is of the newest.
-// Where a conductor has not decided yet, it may still move the beginning.
+// sameReservationOf says whether a placeholder is of the reservation of another one of that name, which is of the
+// newest. Where a conductor has not decided yet, it may still move the beginning.
 func sameReservationOf(k, newest *entry) bool {
 	x, y := k.boot().Placeholder(), newest.boot().Placeholder()
 	decided := k.instance != nil && newest.instance != nil

@@ -21,8 +21,9 @@ func crowdedNode(t *testing.T) *node {
 	for p, h := range hosts {
 		n.hears(compute.Beacon{
 			Host: h, Journal: compute.JournalID("journal-of-" + h), At: start, State: compute.HostDraining,
-			Reason:    "rack.secret moves, the last machine of alien failed",
-			Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 64, compute.MemoryMB: 1 << 20, compute.DiskGB: 1 << 10}},
+			Reason: "rack.secret moves, the last machine of alien failed",
+			Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 64, compute.MemoryMB: 1 << 20,
+				compute.DiskGB: 1 << 10}},
 		})
 		n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true, About: []compute.QueueAdvice{
 			{Queue: "m1.small", Depth: 3, Hosts: compute.HostCounts{Eligible: 1, Full: 2}},
@@ -103,8 +104,10 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 		look("GET", "/v1/instances?"+query, "")
 	}
 	look("GET", "/v1/quotas/_default", "")
-	own := into[rest.Instance](n.do("GET", "/v1/instances/30111111-1111-4111-8111-111111111111?project=own", nil), 200).Host
-	for _, query := range []string{"host=" + string(own), "avoid=" + string(own), "avoid=" + string(own) + "&avoid=" + string(own)} {
+	own := into[rest.Instance](n.do("GET",
+		"/v1/instances/30111111-1111-4111-8111-111111111111?project=own", nil), 200).Host
+	for _, query := range []string{"host=" + string(own), "avoid=" + string(own),
+		"avoid=" + string(own) + "&avoid=" + string(own)} {
 		look("GET", "/v1/explain?flavor=m1.small&project=own&"+query, "")
 	}
 	if asked < 80 {

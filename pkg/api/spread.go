@@ -110,7 +110,8 @@ func (s *Server) asAdmitted(p compute.Project, b compute.Boot) (compute.Boot, er
 			fmt.Sprintf("choose a value of %s, or one capability less", g.Spread))
 	case !slices.Contains(f.Capabilities, g.Spread) || len(values.offers) == 0:
 		return b, refuse(compute.NoSuchCapability, fmt.Sprintf("flavor %s is not offered with it", b.Flavor),
-			fmt.Sprintf("boot another flavor or outside of the group, or offer it: berth flavor set %s with that capability", b.Flavor))
+			fmt.Sprintf("boot another flavor or outside of the group, or offer it: berth flavor set %s with that capability",
+				b.Flavor))
 	}
 	return s.withFewest(g, b, values, refuse)
 }

@@ -42,7 +42,8 @@ func TestSpreadGroupIsShown(t *testing.T) {
 		member(id5, compute.StateQueued, "old", false))
 	v := into[rest.GroupView](n.do("GET", "/v1/groups/web", nil), 200)
 	equal(t, "values", []rest.GroupValue{
-		{Value: "a100", Members: 2, Placed: 1, Full: true}, {Value: "h100", Members: 1, Placed: 1}, {Value: "old", Members: 1},
+		{Value: "a100", Members: 2, Placed: 1, Full: true}, {Value: "h100", Members: 1, Placed: 1},
+		{Value: "old", Members: 1},
 	}, v.Values)
 	if v.Spread != "gpu" || v.Skew != 1 || v.Policy != "none" || v.Rule != "spread over gpu with a skew of at most 1" ||
 		v.Members != 4 || v.Breaks {
@@ -53,7 +54,8 @@ func TestSpreadGroupIsShown(t *testing.T) {
 		t.Errorf("the list has %+v", list)
 	}
 	into[rest.GroupView](n.do("PUT", "/v1/groups/web", `{"policy":"anti-affinity"}`), 200)
-	if v := into[rest.GroupView](n.do("GET", "/v1/groups/web", nil), 200); v.Values != nil || v.Spread != "" || v.Skew != 0 {
+	if v := into[rest.GroupView](n.do("GET", "/v1/groups/web", nil), 200); v.Values != nil ||
+		v.Spread != "" || v.Skew != 0 {
 		t.Errorf("without a spread it is %+v", v)
 	}
 }
@@ -84,15 +86,18 @@ func TestSpreadRefusals(t *testing.T) {
 	if len(n.published()) > 0 {
 		t.Error("what was refused is written")
 	}
-	into[rest.Instance](n.do("POST", "/v1/instances", `{"flavor":"m1.small","group":"web","host":"h1","with":{"gpu":"h100"}}`), 202)
+	into[rest.Instance](n.do("POST", "/v1/instances",
+		`{"flavor":"m1.small","group":"web","host":"h1","with":{"gpu":"h100"}}`), 202)
 	for _, gpu := range []compute.AxisValue{"a100", "h100"} {
-		q := compute.Queue{Name: compute.NameQueue("m1.small", compute.Choices{"gpu": gpu}), Flavor: "m1.small", State: compute.QueueClosed,
+		q := compute.Queue{Name: compute.NameQueue("m1.small", compute.Choices{"gpu": gpu}), Flavor: "m1.small",
+			State:   compute.QueueClosed,
 			Choices: compute.Choices{"gpu": gpu}}
 		n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
 		answer := n.do("POST", "/v1/instances", `{"flavor":"m1.small","group":"web"}`)
 		if gpu == "a100" {
 			into[rest.Instance](answer, 202)
-		} else if p := answer.refused(422, compute.KindInvalid); p.Reason == nil || p.Reason.Code != compute.QueueClosedReason {
+		} else if p := answer.refused(422, compute.KindInvalid); p.Reason == nil ||
+			p.Reason.Code != compute.QueueClosedReason {
 			t.Errorf("with all queues closed: %+v", p)
 		}
 	}
@@ -107,7 +112,8 @@ func TestSpreadRepeats(t *testing.T) {
 		with   string
 		status int
 	}{
-		{true, ``, 202}, {true, `,"with":{}`, 202}, {true, `,"with":{"gpu":"a100"}`, 409}, {true, `,"with":{"gpu":"h100"}`, 409},
+		{true, ``, 202}, {true, `,"with":{}`, 202}, {true, `,"with":{"gpu":"a100"}`, 409},
+		{true, `,"with":{"gpu":"h100"}`, 409},
 		{false, ``, 409}, {false, `,"with":{"gpu":"a100"}`, 202}, {false, `,"with":{"gpu":"h100"}`, 409},
 	} {
 		for _, change := range []func(*compute.Instance){

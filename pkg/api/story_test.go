@@ -69,8 +69,8 @@ func TestStory(t *testing.T) {
 	}
 	n.as = n.token(auth.RoleReader, "own")
 	got, s, body := story()
-	want := "accepted, boot token:ci, admitted, attempt-failed, granted, active, stop-instance token:ann, power-answered, " +
-		"delete-instance token:ann, deleted"
+	want := "accepted, boot token:ci, admitted, attempt-failed, granted, active, stop-instance token:ann, " +
+		"power-answered, delete-instance token:ann, deleted"
 	if got != want || s.Asked != "complete" || s.Name != "web" {
 		t.Errorf("%s\nwant %s\n%+v", got, want, s)
 	}
@@ -78,7 +78,8 @@ func TestStory(t *testing.T) {
 		t.Errorf("it shows more than a project may see: %s", body)
 	}
 	n.as = n.token(auth.RoleOperator, "")
-	if got, _, body := story(); !strings.Contains(got, "delete-instance token:eve") || !strings.Contains(body, "no disk on h2") {
+	if got, _, body := story(); !strings.Contains(got, "delete-instance token:eve") ||
+		!strings.Contains(body, "no disk on h2") {
 		t.Errorf("to an operator: %s %s", got, body)
 	}
 	for range 10_001 {

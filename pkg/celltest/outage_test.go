@@ -357,6 +357,8 @@ func TestKafkaGoesAway(t *testing.T) {
 	)
 }
 
+// The embedded broker has to know after a restart what its producers have written: a version that follows itself here was
+// written twice by the broker (see embedded.TestSentAgainAfterARestart), not by a conductor.
 func TestEmbeddedBrokerGoesAway(t *testing.T) {
 	t.Parallel()
 	ports, err := localkafka.FreePorts(1)

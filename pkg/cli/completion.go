@@ -23,8 +23,8 @@ type completions struct{ s *settings }
 // patience is how long somebody who has pressed tab waits for names.
 const patience = 2 * time.Second
 
-// bashSelectors makes the script for bash offer commas and exclamation marks as they are. Cobra's escapes them, and then
-// does not know what is offered as what was typed, so that "-l a=1,b=" would become "-l a=1,b=a=1\,b=2".
+// bashSelectors makes the script for bash offer commas and exclamation marks as they are. Cobra's escapes them, and
+// then does not know what is offered as what was typed, so that "-l a=1,b=" would become "-l a=1,b=a=1\,b=2".
 func bashSelectors(script string) string {
 	const before = `    __berth_handle_special_char "$cur" :`
 	const bare = `    if ((${#COMPREPLY[@]} > 0)); then
@@ -71,7 +71,8 @@ func (o completions) add(cmd *cobra.Command) {
 		o.register(cmd, "label", labelWords(cmd))
 	}
 	for flag, kind := range map[string]names{
-		"flavor": flavorNames, "group": groupNames, "reservation": reservationNames, "host": hostNames, "avoid": hostNames, "queue": queueNames, "with": choiceNames,
+		"flavor": flavorNames, "group": groupNames, "reservation": reservationNames, "host": hostNames, "avoid": hostNames,
+		"queue": queueNames, "with": choiceNames,
 		"project": projectNames, "state": words(compute.States()),
 		"priority": words(compute.Priorities()),
 		"output":   words([]Format{FormatTable, FormatWide, FormatJSON, FormatYAML, formatName}),
@@ -149,8 +150,8 @@ func (o completions) offer(kind names, more bool) cobra.CompletionFunc {
 	}
 }
 
-// bareWord is a word that no shell reads as anything but itself, and no command as a flag. Shells put what is offered into
-// the line that they run, quoted or not, and whoever may boot names instances.
+// bareWord is a word that no shell reads as anything but itself, and no command as a flag. Shells put what is offered
+// into the line that they run, quoted or not, and whoever may boot names instances.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // bareWords leaves out what is no bareWord, or two with a = between them.

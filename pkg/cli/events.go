@@ -75,7 +75,8 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 	flags.StringSliceVar(&states, "state", nil,
 		"only changes to these states: queued, starting, active, deleting, deleted, error")
 	flags.StringSliceVar(&reasons, "reason", nil, "only changes for these reasons, as in BuildFailed")
-	selectorFlag(cmd, &f.Labels, "only of instances that have such labels, as berth list takes them, or had before the change")
+	selectorFlag(cmd, &f.Labels,
+		"only of instances that have such labels, as berth list takes them, or had before the change")
 	flags.BoolVarP(&f.AllProjects, "all-projects", "A", false, "of all projects; for operators")
 	flags.IntVar(&limit, "limit", 1000, "without -f: the last of them, at most so many")
 	return cmd

@@ -23,21 +23,23 @@ import (
 func TestWhatHappened(t *testing.T) {
 	failed := &client.Reason{Code: "BuildFailed", Message: "attempt 1 failed on h1 (host): no disk"}
 	for want, e := range map[string]client.Event{
-		"admitted":                 {State: "queued"},
-		"refused; over quota":      {State: "error", Reason: &client.Reason{Message: "over quota"}},
-		"attempt 2 granted":        {StateBefore: "queued", State: "starting", Attempt: 2},
-		"it runs":                  {StateBefore: "starting", State: "active", Power: "running"},
-		"stop asked for":           {StateBefore: "active", State: "active", Command: &client.PowerCommand{Op: "stop"}},
-		"it is gone":               {StateBefore: "deleting", State: "deleted", PowerBefore: "running"},
-		"delete asked for":         {StateBefore: "active", State: "deleting", Delete: true},
-		"its record changed":       {StateBefore: "active", State: "active"},
-		"reboot failed: no button": {StateBefore: "active", State: "active", Answer: &client.PowerAnswer{Op: "reboot", Failed: "no button"}},
+		"admitted":            {State: "queued"},
+		"refused; over quota": {State: "error", Reason: &client.Reason{Message: "over quota"}},
+		"attempt 2 granted":   {StateBefore: "queued", State: "starting", Attempt: 2},
+		"it runs":             {StateBefore: "starting", State: "active", Power: "running"},
+		"stop asked for":      {StateBefore: "active", State: "active", Command: &client.PowerCommand{Op: "stop"}},
+		"it is gone":          {StateBefore: "deleting", State: "deleted", PowerBefore: "running"},
+		"delete asked for":    {StateBefore: "active", State: "deleting", Delete: true},
+		"its record changed":  {StateBefore: "active", State: "active"},
+		"reboot failed: no button": {StateBefore: "active", State: "active",
+			Answer: &client.PowerAnswer{Op: "reboot", Failed: "no button"}},
 		"queued again; attempt 1 failed on h1 (host): no disk":  {StateBefore: "starting", State: "queued", Reason: failed},
 		"it has failed; attempt 1 failed on h1 (host): no disk": {StateBefore: "starting", State: "error", Reason: failed},
 		"stop done; it shut down": {
 			StateBefore: "active", State: "active", PowerBefore: "running", Power: "stopped",
 			Answer: &client.PowerAnswer{Op: "stop"},
-			Reason: &client.Reason{Code: "StoppedByCommand", Message: "stopped by command: it shut down", Detail: "it shut down"},
+			Reason: &client.Reason{Code: "StoppedByCommand", Message: "stopped by command: it shut down",
+				Detail: "it shut down"},
 		},
 		"now stopped; the guest powered itself off": {
 			StateBefore: "active", State: "active", PowerBefore: "running", Power: "stopped",
@@ -55,7 +57,8 @@ func TestWhatHappened(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
-	if got := clock(noon, noon.Add(time.Hour)) + " " + clock(noon, noon.Add(24*time.Hour)); got != "12:00:00 2026-03-04 12:00:00" {
+	if got := clock(noon, noon.Add(time.Hour)) + " " +
+		clock(noon, noon.Add(24*time.Hour)); got != "12:00:00 2026-03-04 12:00:00" {
 		t.Error(got)
 	}
 }
@@ -114,7 +117,8 @@ DAY  11111111  web             active           h1    -
 DAY  22222222  a-long?[2Jname  queued           -     -
 DAY  22222222  a-long?[2Jname  deleted          -     it is gone
 `, "DAY", day)
-	if diff := cmp.Diff(want, out); diff != "" || code != 0 || errs != "berth: a gap: changes are missing; it goes on at 0:20\n" {
+	if diff := cmp.Diff(want, out); diff != "" || code != 0 ||
+		errs != "berth: a gap: changes are missing; it goes on at 0:20\n" {
 		t.Errorf("%d %q (-want +got):\n%s", code, errs, diff)
 	}
 	out, _, _ = run(t, watched, "list", "--watch", "--name", "web")

@@ -53,7 +53,8 @@ list of processes.`,
 	flags.StringVar(&f.toFile, "to-file", "", "file with it, which nobody but this user may read")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with what batches are signed with, at least 24 bytes")
 	flags.StringVar(&f.positionFile, "position-file", "", "where to keep how far the receiver has it")
-	flags.StringVar(&f.source, "source", "urn:berth", "source of the CloudEvents: whose they are, where there are several cells")
+	flags.StringVar(&f.source, "source", "urn:berth",
+		"source of the CloudEvents: whose they are, where there are several cells")
 	flags.BoolVarP(&f.wanted.AllProjects, "all-projects", "A", false, "of all projects; for operators")
 	flags.StringVar(&f.host, "host", "", "only of what this host has, or had before the change")
 	flags.StringSliceVar(&f.states, "state", nil,

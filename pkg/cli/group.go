@@ -112,7 +112,8 @@ admitted. --max-skew makes that a hard rule of what is on hosts. The policy is n
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.policy == "" && f.spread == "" {
-				return compute.Invalid("policy", "", "give --policy, as in --policy anti-affinity, or --spread, as in --spread zone")
+				return compute.Invalid("policy", "",
+					"give --policy, as in --policy anti-affinity, or --spread, as in --spread zone")
 			}
 			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
 				g := compute.Group{Project: c.Project(), Name: compute.GroupName(args[0])}

@@ -83,8 +83,8 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 	return cmd
 }
 
-// actsWithin is how long a command that does not wait gives a host to act: it mostly does so at once, and then the host is
-// shown as it is from now on.
+// actsWithin is how long a command that does not wait gives a host to act: it mostly does so at once, and then the host
+// is shown as it is from now on.
 const actsWithin = 2 * time.Second
 
 // acts shows a host as soon as it has acted, or as it is if it has not after some time; acted says which.

@@ -48,7 +48,8 @@ func newPaging[T any](
 }
 
 func sortFlag(cmd *cobra.Command, by *string) {
-	cmd.Flags().StringVar(by, "sort-by", "", "order by a column, as in --sort-by age; with - before it the other way round")
+	cmd.Flags().StringVar(by, "sort-by", "",
+		"order by a column, as in --sort-by age; with - before it the other way round")
 }
 
 // newShowing is the command that shows one thing by its name.

@@ -122,7 +122,8 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 func queueDetails(q client.Queue, now time.Time) []detail {
 	details := []detail{
 		{"Name", string(q.Name)}, {"State", q.State}, {"Error", q.Error},
-		{"Flavor", string(q.Flavor)}, {"With", choices(q.With)}, {"Priority", q.Priority}, {"Needs", humanResources(q.Resources)},
+		{"Flavor", string(q.Flavor)}, {"With", choices(q.With)}, {"Priority", q.Priority},
+		{"Needs", humanResources(q.Resources)},
 		{"Requires", joined(q.Required)}, {"Forbids", joined(q.Forbidden)},
 		{"Queued", Plural(q.Queued, "instance")}, {"Group", q.Group},
 	}

@@ -24,7 +24,8 @@ func TestSelector(t *testing.T) {
 		{[]string{"team=shop"}, []string{"team=shop"}}, {[]string{"team=shop,!tier"}, []string{"team=shop", "!tier"}},
 		{[]string{"team=a", "role"}, []string{"team=a", "role"}}, {[]string{`note="x"`}, []string{`note="x"`}},
 		{given: []string{""}}, {given: []string{"team=shop", ""}}, {given: []string{"team=shop,"}},
-		{given: []string{"team=shop, env!=prod"}}, {given: []string{"team=shop\nenv=dev"}, want: []string{"team=shop\nenv=dev"}},
+		{given: []string{"team=shop, env!=prod"}},
+		{given: []string{"team=shop\nenv=dev"}, want: []string{"team=shop\nenv=dev"}},
 		{given: []string{"env!=prod,\tx"}}, {given: []string{strings.Repeat("a,", compute.MaxRequirements) + "a"}},
 	} {
 		var labels []string
@@ -61,7 +62,8 @@ func TestAsk(t *testing.T) {
 		{Name: "a"},
 		{Name: "c"},
 	}
-	for said, yes := range map[string]bool{"y\n": true, "YES\n": true, " y ": true, "n\n": false, "\n": false, "": false, "yess\n": false} {
+	for said, yes := range map[string]bool{"y\n": true, "YES\n": true, " y ": true, "n\n": false, "\n": false,
+		"": false, "yess\n": false} {
 		var asked bytes.Buffer
 		cmd := &cobra.Command{}
 		cmd.SetContext(t.Context())
@@ -92,7 +94,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAll: of those with labels each is asked; what does not work for one does not keep the others from it, and is said.
+// TestAll: of those with labels each is asked; what does not work for one does not keep the others from it, and is
+// said.
 func TestAll(t *testing.T) {
 	var meant []client.Instance
 	for n := range 4 {

@@ -15,8 +15,8 @@ import (
 func newValid(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "capabilities", Short: "Say what is valid in a request: flavors, choices, limits, states and reasons",
-		Long: "Say what is valid in a request: flavors with what they use, the axes that they may be combined with, how much " +
-			"each part of a request may have, what names look like, and what states and reasons mean. " +
+		Long: "Say what is valid in a request: flavors with what they use, the axes that they may be combined with, how " +
+			"much each part of a request may have, what names look like, and what states and reasons mean. " +
 			"With -o json it is the document of GET /v1/capabilities.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,8 +64,9 @@ func printValid(w io.Writer, f Format, doc client.Capabilities) error {
 		}
 	}
 	d, v := doc.Defaults, doc.Versions
-	_, err := fmt.Fprintf(w, "A boot that does not say has project %s, %d attempts, a deadline of %s and on_no_capacity %s.\n"+
-		"This is Berth %s with API version %s; it reads records of the schemas %d to %d.\n",
+	_, err := fmt.Fprintf(w,
+		"A boot that does not say has project %s, %d attempts, a deadline of %s and on_no_capacity %s.\n"+
+			"This is Berth %s with API version %s; it reads records of the schemas %d to %d.\n",
 		d.Project, d.Attempts, d.Deadline, d.OnNoCapacity, v.Berth, v.API, v.Records.First, v.Records.Newest)
 	return err
 }

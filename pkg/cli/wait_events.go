@@ -16,8 +16,8 @@ import (
 // longer, as behind a proxy that keeps a stream back, it goes on without them, and asks until they come after all.
 const beginsWithin = time.Second
 
-// A stream that is cut off so often, each time so soon after it began, is given up: a proxy has no patience with it, and
-// to begin it anew costs more than to ask.
+// A stream that is cut off so often, each time so soon after it began, is given up: a proxy has no patience with it,
+// and to begin it anew costs more than to ask.
 const (
 	mostCuts = 3
 	cutSoon  = 10 * time.Second

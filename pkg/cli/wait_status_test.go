@@ -51,7 +51,8 @@ func TestLook(t *testing.T) {
 			[]client.Instance{inLine("a", some, 2)}, 1, lookedAt,
 		),
 		"a: queued": look([]client.Instance{just}, 1, lookedAt), // a host is about to take it
-		"2 queued; waiting: NoEligibleHost 3 full, 1 draining": look([]client.Instance{just, inLine("b", full, 0)}, 2, lookedAt),
+		"2 queued; waiting: NoEligibleHost 3 full, 1 draining": look([]client.Instance{just,
+			inLine("b", full, 0)}, 2, lookedAt),
 		"a: queued, waiting: NoEligibleHost no host is known": look(
 			[]client.Instance{inLine("a", compute.Reason{Code: compute.NoEligibleHost}, 0)}, 1, lookedAt,
 		),

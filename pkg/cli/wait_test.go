@@ -65,12 +65,13 @@ func (n *apiNode) start() {
 	routes.HandleFunc("GET /v1/events", n.stream)
 	routes.HandleFunc("POST /v1/hosts/{host}/evacuate", n.evacuate)
 	routes.HandleFunc("GET /v1/hosts/{host}", n.host)
-	serves := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n.mu.Lock()
-		n.calls[r.Method+" "+strings.Split(r.URL.Path, "/")[2]]++
-		n.mu.Unlock()
-		routes.ServeHTTP(w, r)
-	})}
+	serves := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n.mu.Lock()
+			n.calls[r.Method+" "+strings.Split(r.URL.Path, "/")[2]]++
+			n.mu.Unlock()
+			routes.ServeHTTP(w, r)
+		})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.http, n.conns = serves, pipes{make(chan net.Conn), make(chan struct{})}
@@ -222,7 +223,8 @@ func (n *apiNode) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	n.mu.Lock()
 	at := len(n.log)
-	if _, err := fmt.Sscanf(r.Header.Get("Last-Event-ID"), "0:%d", &at); err != nil && r.Header.Get("Last-Event-ID") != "" {
+	if _, err := fmt.Sscanf(r.Header.Get("Last-Event-ID"), "0:%d", &at); err != nil &&
+		r.Header.Get("Last-Event-ID") != "" {
 		n.t.Error(err)
 	}
 	n.mu.Unlock()
@@ -279,7 +281,8 @@ func (n *apiNode) becomes(id compute.InstanceID, state client.State, more ...fun
 			i.Version = max(i.Version, e.Version)
 		}
 	}
-	e := client.Event{Instance: id, Project: i.Project, Name: i.Name, StateBefore: i.State, State: state, Version: i.Version + 1}
+	e := client.Event{Instance: id, Project: i.Project, Name: i.Name, StateBefore: i.State,
+		State: state, Version: i.Version + 1}
 	i.State, i.Version = state, e.Version
 	if state == "active" || state == "starting" {
 		i.Host, e.Host = "h1", "h1"
@@ -304,7 +307,8 @@ func (n *apiNode) called(what string) int {
 // does runs a command against the node.
 func (n *apiNode) does(command func(*settings) *cobra.Command, args ...string) (said string, err error) {
 	s := &settings{
-		api: "http://node", project: "default", output: "table", timeout: 30 * time.Second, errs: func() io.Writer { return io.Discard },
+		api: "http://node", project: "default", output: "table", timeout: 30 * time.Second,
+		errs: func() io.Writer { return io.Discard },
 		dial: n.dial, token: "t",
 	}
 	cmd := command(s)

@@ -29,8 +29,8 @@ const (
 	DefaultDeadline = time.Hour
 )
 
-// Sealed is user data that was encrypted for one instance, in bytes that are no text: API nodes and hosts open it, nobody
-// else. It is a string, and no slice, since an instance has no room for more (TestMillion of package conductor).
+// Sealed is user data that was encrypted for one instance, in bytes that are no text: API nodes and hosts open it,
+// nobody else. It is a string, and no slice, since an instance has no room for more (TestMillion of package conductor).
 type Sealed string
 
 // UserData is what a machine is handed for its first start, in bytes that need not be text. It is a string for the

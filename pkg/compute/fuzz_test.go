@@ -16,9 +16,10 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		checksAsPatterns(t, s)
 		for what, err := range map[string]error{
-			"project": Project(s).Check(), "publisher": PublisherName(s).Check(), "host": HostID(s).Check(), "flavor": FlavorName(s).Check(),
-			"axis":  AxisName(s).Check(),
-			"value": AxisValue(s).Check(), "trait": Trait(s).Check(), "id": InstanceID(s).Check(),
+			"project": Project(s).Check(), "publisher": PublisherName(s).Check(), "host": HostID(s).Check(),
+			"flavor": FlavorName(s).Check(),
+			"axis":   AxisName(s).Check(),
+			"value":  AxisValue(s).Check(), "trait": Trait(s).Check(), "id": InstanceID(s).Check(),
 			"class": ResourceClass(s).Check(),
 		} {
 			if err != nil {

@@ -64,7 +64,8 @@ func ParseGroupPolicy(s string) (GroupPolicy, error) {
 	if i := slices.Index(groupPolicyNames[:], s); i >= 0 {
 		return GroupPolicy(i), nil
 	}
-	return 0, Invalid("policy", s, "give anti-affinity, affinity, soft-anti-affinity, soft-affinity, or none with a spread")
+	return 0, Invalid("policy", s,
+		"give anti-affinity, affinity, soft-anti-affinity, soft-affinity, or none with a spread")
 }
 
 // Soft says whether the policy is a preference.
@@ -98,7 +99,8 @@ func (g Group) Check() error {
 	case g.Policy.Apart() && (g.Most < 1 || g.Most > MaxMost):
 		return Invalid("max_per_host", fmt.Sprint(g.Most), fmt.Sprintf("give 1 to %d with %s", MaxMost, g.Policy))
 	case g.Policy.Together() && g.Most != 0:
-		return Invalid("max_per_host", fmt.Sprint(g.Most), "leave it out with "+g.Policy.String()+": all members are together")
+		return Invalid("max_per_host", fmt.Sprint(g.Most),
+			"leave it out with "+g.Policy.String()+": all members are together")
 	case g.Policy.Soft() && g.Over != "":
 		return Invalid("over", string(g.Over), "leave it out with "+g.Policy.String()+
 			": each request chooses its "+string(g.Over)+" itself, so there is nothing to prefer")
@@ -163,7 +165,8 @@ func (b *Boot) Group() GroupName {
 // InGroup is the rules of a member of a group; nil for none.
 func InGroup(g GroupName) *PlacementRules { return RulesOf(g, Set{}, PriorityNormal) }
 
-// RulesOf are those of a request: the group, the set and the class that it names; nil for none, and for the normal class.
+// RulesOf are those of a request: the group, the set and the class that it names; nil for none, and for the normal
+// class.
 func RulesOf(g GroupName, s Set, p Priority) *PlacementRules {
 	if g == "" && s == (Set{}) && p == PriorityNormal {
 		return nil

@@ -33,7 +33,8 @@ func TestGroupPolicies(t *testing.T) {
 			t.Errorf("%s is told as %q, want %q", w.name, got, w.rule)
 		}
 	}
-	if p, err := ParseGroupPolicy("apart"); KindOf(err) != KindInvalid || !strings.Contains(err.Error(), `policy "apart"`) {
+	if p, err := ParseGroupPolicy("apart"); KindOf(err) != KindInvalid ||
+		!strings.Contains(err.Error(), `policy "apart"`) {
 		t.Errorf("%s, %v", p, err)
 	}
 	over := Group{Policy: AntiAffinity, Most: 1, Over: "zone"}
@@ -67,7 +68,8 @@ func TestGroupCheck(t *testing.T) {
 		g := Group{Project: "p", Name: "web", Policy: AntiAffinity, Most: 1}
 		c.change(&g)
 		err := g.Check()
-		if c.want == "" && err != nil || c.want != "" && (KindOf(err) != KindInvalid || !strings.HasPrefix(err.Error(), c.want)) {
+		if c.want == "" && err != nil ||
+			c.want != "" && (KindOf(err) != KindInvalid || !strings.HasPrefix(err.Error(), c.want)) {
 			t.Errorf("%+v: %v, want %q", g, err, c.want)
 		}
 	}

@@ -49,8 +49,8 @@ type Beacon struct {
 	Preempts    bool      // the agent knows Look.Preempt
 	Preemptible Resources // what its machines have together that may be taken away, without those that go already
 
-	// Taking is how many builds of each queue it prepares, or has claimed without an answer yet: they are queued, and have a
-	// host. Queues after the first MaxTaking are left out.
+	// Taking is how many builds of each queue it prepares, or has claimed without an answer yet: they are queued, and have
+	// a host. Queues after the first MaxTaking are left out.
 	Taking map[QueueName]uint32
 
 	Labels map[string]string // what its operators call it by: lists select by them, and nobody places by them

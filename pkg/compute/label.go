@@ -139,8 +139,8 @@ const (
 // Selector selects by labels: each of its requirements must hold. None selects all.
 type Selector struct{ all []requirement }
 
-// ParseSelector reads requirements as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one) and
-// "!team" (it has none). What may be another than it looks like is refused: it would select more than was meant.
+// ParseSelector reads requirements as "team=a", "team!=a" (which holds of what has no team, too), "team" (it has one)
+// and "!team" (it has none). What may be another than it looks like is refused: it would select more than was meant.
 func ParseSelector(texts []string) (Selector, error) {
 	if len(texts) > MaxRequirements {
 		return Selector{}, Invalid("label", fmt.Sprint(len(texts)), fmt.Sprintf("give at most %d", MaxRequirements))

@@ -13,7 +13,8 @@ import (
 func TestSelector(t *testing.T) {
 	shop := map[string]string{"team": "shop", "role": "", "a=b": "c"}
 	for text, want := range map[string]bool{
-		"": true, "team=shop": true, "team=lab": false, "team!=shop": false, "team!=lab": true, "tier!=gold": true, "team": true,
+		"": true, "team=shop": true, "team=lab": false, "team!=shop": false, "team!=lab": true,
+		"tier!=gold": true, "team": true,
 		"tier": false, "!tier": true, "!team": false, "role=": true, "role!=": false, "role": true, "team=shop tier": false,
 		"team=shop role": true, "a=b": false, "team=shop=x": false,
 	} {
@@ -93,8 +94,9 @@ func TestChange(t *testing.T) {
 		change Change
 		want   Boot
 	}{
-		"name":   {Change{Name: &name}, Boot{Name: "web-2", Flavor: "m1", Metadata: kept}},
-		"set":    {Change{Set: map[string]string{"team": "b"}}, Boot{Name: "web", Flavor: "m1", Metadata: map[string]string{"team": "b", "role": "db"}}},
+		"name": {Change{Name: &name}, Boot{Name: "web-2", Flavor: "m1", Metadata: kept}},
+		"set": {Change{Set: map[string]string{"team": "b"}},
+			Boot{Name: "web", Flavor: "m1", Metadata: map[string]string{"team": "b", "role": "db"}}},
 		"remove": {Change{Remove: []string{"team", "role", "no"}}, Boot{Name: "web", Flavor: "m1"}},
 	} {
 		got, err := c.change.Apply(before)
@@ -114,9 +116,10 @@ func TestChange(t *testing.T) {
 	}
 	for what, c := range map[string]Change{
 		"nothing": {}, "a long name": {Name: &long}, "both": {Set: map[string]string{"a": ""}, Remove: []string{"a"}},
-		"much to remove": {Remove: make([]string, MaxMetadata+1)}, "long to remove": {Remove: []string{strings.Repeat("x", MaxMetadataSize+1)}},
-		"no name":     {Set: map[string]string{"": "a"}},
-		"much to set": {Set: map[string]string{"a": strings.Repeat("x", MaxMetadataSize)}},
+		"much to remove": {Remove: make([]string, MaxMetadata+1)},
+		"long to remove": {Remove: []string{strings.Repeat("x", MaxMetadataSize+1)}},
+		"no name":        {Set: map[string]string{"": "a"}},
+		"much to set":    {Set: map[string]string{"a": strings.Repeat("x", MaxMetadataSize)}},
 	} {
 		if err := c.Check(); KindOf(err) != KindInvalid {
 			t.Errorf("%s: %v", what, err)

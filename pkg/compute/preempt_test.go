@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What may be taken away is of the low class, whether the request says so or nothing; it has a grace that is no longer than
-// others can wait, and it is no part of a set.
+// What may be taken away is of the low class, whether the request says so or nothing; it has a grace that is no longer
+// than others can wait, and it is no part of a set.
 func TestWhatMayBeTakenAway(t *testing.T) {
 	may := Preemptible{Then: ThenRequeue, Grace: time.Minute}
 	for _, c := range []struct {
@@ -47,7 +47,8 @@ func TestWhatMayBeTakenAway(t *testing.T) {
 			t.Errorf("delete beside %s: %v", beside, err)
 		}
 		other.Preempt(may)
-		if err := other.Check(); err == nil || !strings.Contains(err.Error(), "preemptible.then") || !strings.Contains(err.Error(), beside) {
+		if err := other.Check(); err == nil || !strings.Contains(err.Error(), "preemptible.then") ||
+			!strings.Contains(err.Error(), beside) {
 			t.Errorf("requeue beside %s: %v", beside, err)
 		}
 	}
@@ -57,7 +58,8 @@ func TestWhatMayBeTakenAway(t *testing.T) {
 		t.Error(err)
 	}
 	set := Request{Op: OpBootSet, Project: "p", Instance: "00000000-0000-4000-8000-000000000001", Set: []SetBoot{
-		{Instance: "00000000-0000-4000-8000-000000000001", Boot: b}, {Instance: "00000000-0000-4000-8000-000000000002", Boot: b},
+		{Instance: "00000000-0000-4000-8000-000000000001", Boot: b},
+		{Instance: "00000000-0000-4000-8000-000000000002", Boot: b},
 	}}
 	if err := set.Check(); err == nil || !strings.Contains(err.Error(), "preemptible") {
 		t.Errorf("of a set: %v", err)

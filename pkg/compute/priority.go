@@ -69,14 +69,16 @@ func (p Priority) Rank(since time.Time) time.Time {
 func (p Priority) Rule() string {
 	switch p {
 	case PriorityHigh:
-		return fmt.Sprintf("it counts as %s older than it is: where room is short, hosts serve it before normal work that has not "+
-			"waited %[1]s longer, and before low work that has not waited %s longer", minutes(PriorityShift), minutes(2*PriorityShift))
+		return fmt.Sprintf("it counts as %s older than it is: where room is short, hosts serve it before normal work that "+
+			"has not waited %[1]s longer, and before low work that has not waited %s longer",
+			minutes(PriorityShift), minutes(2*PriorityShift))
 	case PriorityLow:
-		return fmt.Sprintf("it counts as %s younger than it is: where room is short, hosts serve it after normal work, unless it "+
-			"has waited %[1]s longer, and after high work, unless it has waited %s longer", minutes(PriorityShift), minutes(2*PriorityShift))
+		return fmt.Sprintf("it counts as %s younger than it is: where room is short, hosts serve it after normal work, "+
+			"unless it has waited %[1]s longer, and after high work, unless it has waited %s longer",
+			minutes(PriorityShift), minutes(2*PriorityShift))
 	}
-	return fmt.Sprintf("where room is short, hosts serve it after high work, unless it has waited %s longer, and before low work "+
-		"that has not waited %[1]s longer", minutes(PriorityShift))
+	return fmt.Sprintf("where room is short, hosts serve it after high work, unless it has waited %s longer, and before "+
+		"low work that has not waited %[1]s longer", minutes(PriorityShift))
 }
 
 func minutes(d time.Duration) string { return fmt.Sprintf("%d min", d/time.Minute) }
@@ -96,8 +98,8 @@ func TierName(q QueueName, p Priority) QueueName {
 	return q + QueueName(p.tierSuffix())
 }
 
-// SplitTier is the queue and the class that a name would be the tier of. Any queue may have such a name, so it is a tier
-// only if that queue is there and none of the catalog has the name.
+// SplitTier is the queue and the class that a name would be the tier of. Any queue may have such a name, so it is a
+// tier only if that queue is there and none of the catalog has the name.
 func SplitTier(name QueueName) (QueueName, Priority) {
 	for _, p := range []Priority{PriorityLow, PriorityHigh} {
 		if q, is := strings.CutSuffix(string(name), p.tierSuffix()); is && q != "" {

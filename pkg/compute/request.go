@@ -44,7 +44,8 @@ const (
 	OpReserve // hold room for boots to come; Instance is the first placeholder
 )
 
-var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm", "change",
+var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence",
+	"forget", "confirm", "change",
 	"boot-set", "reserve",
 }
 

@@ -68,6 +68,15 @@ func (b *Boot) Reservation() ReservationName {
 	return b.Rules.Reservation
 }
 
+// ReservationKey is the reservation that an instance is a placeholder of, or is to take a placeholder of.
+func (i *Instance) ReservationKey() ReservationKey {
+	key := ReservationKey{Project: i.Project, Name: i.Boot.Reservation()}
+	if i.IsPlaceholder() {
+		key.Name = i.Boot.Placeholder().Of
+	}
+	return key
+}
+
 // In is the placeholder that the instance of the boot has.
 func (b *Boot) In() InPlaceholder {
 	if b.Rules == nil {

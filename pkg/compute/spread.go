@@ -55,8 +55,8 @@ func (g Group) spreads() []string {
 // Chooses says whether the conductor chooses a boot's value on the axis over which the group spreads its members.
 func (g Group) Chooses(b Boot) bool { return g.Spread != "" && b.With[g.Spread] == "" }
 
-// Fewest is the one of some values of which the group has fewest members. Of several it is the one that a hash puts first,
-// which differs between groups: so they do not all begin at the same value. Empty: there are no values.
+// Fewest is the one of some values of which the group has fewest members. Of several it is the one that a hash puts
+// first, which differs between groups: so they do not all begin at the same value. Empty: there are no values.
 func (g Group) Fewest(values []AxisValue, members func(AxisValue) uint32) AxisValue {
 	var best AxisValue
 	var least uint32
@@ -140,8 +140,8 @@ func (e Even) With(value AxisValue, n uint32) Even {
 }
 
 // Left is how many members more may come to a value now: so many that it then has no more than Skew above any other.
-// Members that are being deleted may still run, so they count there, and in the others they do not. least is the value that
-// has fewest; empty: there is no other, and any number may come.
+// Members that are being deleted may still run, so they count there, and in the others they do not. least is the value
+// that has fewest; empty: there is no other, and any number may come.
 func (e Even) Left(value AxisValue) (left uint32, least AxisValue) {
 	if e.Skew == 0 || value == "" {
 		return math.MaxUint32, ""

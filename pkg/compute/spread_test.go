@@ -39,7 +39,8 @@ func TestWrongSpreads(t *testing.T) {
 		{with(func(g *Group) { g.Spread, g.Skew = "", 0 }), "policy", "none", "give a spread too"},
 		{with(func(g *Group) { g.Most = 2 }), "most", "2", "leave it out with none"},
 		{with(func(g *Group) { g.Over = "rack" }), "over", "rack", "leave it out with none"},
-		{with(func(g *Group) { g.Policy, g.Most, g.Spread = AntiAffinity, 1, "" }), "max_skew", "1", "say over which capability"},
+		{with(func(g *Group) { g.Policy, g.Most, g.Spread = AntiAffinity, 1, "" }), "max_skew", "1",
+			"say over which capability"},
 		{with(func(g *Group) { g.Skew = MaxSkew + 1 }), "max_skew", "10001", "give 1 to 10000"},
 		{with(func(g *Group) { g.Policy, g.Over = Affinity, "zone" }), "spread", "zone", "has all members on one zone"},
 		{with(func(g *Group) { g.Spread = "host" }), "spread", "host", "give a capability"},
@@ -56,8 +57,9 @@ func TestWrongSpreads(t *testing.T) {
 func TestSpreadInWords(t *testing.T) {
 	for want, g := range map[string]Group{
 		"spread over zone": {Policy: SpreadOnly, Spread: "zone"},
-		"at most 2 on one host, spread over zone with a skew of at most 1": {Policy: AntiAffinity, Most: 2, Spread: "zone", Skew: 1},
-		"rather all on one host, spread over zone":                         {Policy: SoftAffinity, Spread: "zone"},
+		"at most 2 on one host, spread over zone with a skew of at most 1": {Policy: AntiAffinity, Most: 2,
+			Spread: "zone", Skew: 1},
+		"rather all on one host, spread over zone": {Policy: SoftAffinity, Spread: "zone"},
 	} {
 		if got := g.Rule(); got != want {
 			t.Errorf("%q is told as %q", want, got)
@@ -65,11 +67,12 @@ func TestSpreadInWords(t *testing.T) {
 	}
 }
 
-// TestFewest: members that come one after the other are spread evenly, whatever the values are called, and not all groups
-// begin with the same one.
+// TestFewest: members that come one after the other are spread evenly, whatever the values are called, and not all
+// groups begin with the same one.
 func TestFewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfNDistinct(rapid.SampledFrom([]AxisValue{"a", "b", "c", "d", "e"}), 1, 5, rapid.ID).Draw(t, "values")
+		values := rapid.SliceOfNDistinct(rapid.SampledFrom([]AxisValue{"a", "b", "c", "d", "e"}), 1, 5,
+			rapid.ID).Draw(t, "values")
 		g := Group{Project: "p", Name: GroupName(rapid.StringMatching("[a-z]{1,5}").Draw(t, "name"))}
 		n := map[AxisValue]uint32{}
 		of := func(v AxisValue) uint32 { return n[v] }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -155,8 +156,18 @@ func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 
 // Close ends the broker; a second call does nothing.
 func (b *Broker) Close() {
+	if b.lock != nil {
+		b.refuseWrites()
+	}
 	b.cluster.Close()
 	_ = b.lock.Close() // the only error is that it was closed before, or is none
+}
+
+// refuseWrites has the broker take no records any more. kfake saves what it knows of its producers between two requests,
+// or while a request is shown to an observer: that request it carries out afterwards. Its records would be in the log, and
+// not in what the next broker knows: sent again by a client that had no answer they would be written twice.
+func (b *Broker) refuseWrites() {
+	b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
 }
 
 // Observe shows every request of a kind before it is carried out, until Close, for

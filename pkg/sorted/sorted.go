@@ -2,7 +2,7 @@
 
 // Package sorted keeps many things in order while they come and go, so that a
 // few of them, or how many there are before one, can be found without looking
-// at the others.
+// at the others. It has orders that Go lacks, too.
 package sorted
 
 import (
@@ -78,6 +78,14 @@ func (l *List[T]) Count(before func(T) bool) int {
 		n += len(run)
 	}
 	return n
+}
+
+// First is what comes before all others; false: there is nothing.
+func (l *List[T]) First() (first T, ok bool) {
+	if l.Len() == 0 {
+		return first, false
+	}
+	return l.runs[0][0], true
 }
 
 // From is what comes after those for which before is true, in order; nil for

@@ -60,6 +60,9 @@ func same(t *rapid.T, l *List[int], model []int, from int) {
 	for range l.From(nil) {
 		break
 	}
+	if first, ok := l.First(); ok != (len(model) > 0) || ok && first != model[0] {
+		t.Fatalf("the first of %v: %d, %t", model, first, ok)
+	}
 	for _, run := range l.runs {
 		if len(run) == 0 || len(run) > most {
 			t.Fatalf("a run of %d", len(run))
@@ -69,7 +72,7 @@ func same(t *rapid.T, l *List[int], model []int, from int) {
 
 func TestNilIsEmpty(t *testing.T) {
 	var l *List[int]
-	if l.Len() != 0 || l.Count(func(int) bool { return true }) != 0 || len(slices.Collect(l.From(nil))) != 0 {
+	if _, ok := l.First(); ok || l.Len() != 0 || l.Count(func(int) bool { return true }) != 0 || len(slices.Collect(l.From(nil))) != 0 {
 		t.Error("not empty")
 	}
 }

@@ -71,8 +71,8 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 	return b
 }
 
-// priority is the class of a boot. One that is not normal is refused in a schema whose readers may not know it: they would
-// have it wait as all others.
+// priority is the class of a boot. One that is not normal is refused in a schema whose readers may not know it: they
+// would have it wait as all others.
 func (r *reader) priority(m pb.Priority) compute.Priority {
 	p := priorities.in(r, "boot.priority", m)
 	if p != compute.PriorityNormal {

@@ -61,7 +61,10 @@ func TestNonsenseIsRefused(t *testing.T) {
 	refuses(t, DecodeCommand, command(func(c *compute.Command) { c.Power.Command = compute.CommandID(long) }))
 	refuses(t, DecodeCommand, command(func(c *compute.Command) { c.Build.Project = "somebody-else" }))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Journal = compute.JournalID(long) }))
-	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Mistrusts = []string{strings.Repeat("x", compute.MaxNameLength+1)} }))
+	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) {
+		b.Mistrusts = []string{strings.Repeat("x",
+			compute.MaxNameLength+1)}
+	}))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Mistrusts = make([]string, compute.MaxMistrusts+1) }))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) {
 		b.Taking = map[compute.QueueName]uint32{}

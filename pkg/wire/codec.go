@@ -127,7 +127,8 @@ const maxTrace = 128
 // that is none is dropped, as W3C asks, and never a reason to refuse a record.
 func travels(t compute.Trace) bool {
 	const form = "00-00000000000000000000000000000000-0000000000000000-00"
-	if len(t) < len(form) || len(t) > maxTrace || len(t) > len(form) && (string(t[:2]) == form[:2] || t[len(form)] != '-') {
+	if len(t) < len(form) || len(t) > maxTrace ||
+		len(t) > len(form) && (string(t[:2]) == form[:2] || t[len(form)] != '-') {
 		return false
 	}
 	for i, c := range []byte(t) {

@@ -94,7 +94,8 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		r.atMost("mistrusts", len(image), compute.MaxNameLength)
 	}
 	if n := len(b.Mistrusts); n > compute.MaxMistrusts {
-		r.refuse(compute.Invalid("mistrusts", fmt.Sprintf("%d images", n), fmt.Sprintf("give at most %d", compute.MaxMistrusts)))
+		r.refuse(compute.Invalid("mistrusts", fmt.Sprintf("%d images", n),
+			fmt.Sprintf("give at most %d", compute.MaxMistrusts)))
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

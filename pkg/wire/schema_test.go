@@ -46,9 +46,9 @@ func inSchemaOfGroups(s sample) bool {
 }
 
 // TestNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
-// that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one that
-// does not, nor that a set is offered whole, nor a request of a class as one of none, nor a machine that may be taken
-// away as one that keeps its place, nor a reservation.
+// that, nor is the group of a member or the set that an instance is of, nor a group that spreads its members as one
+// that does not, nor that a set is offered whole, nor a request of a class as one of none, nor a machine that may be
+// taken away as one that keeps its place, nor a reservation.
 func TestNotOverlooked(t *testing.T) {
 	for _, s := range slices.Concat(
 		sealedSamples(), groupSamples(), setSamples(), prioritySamples(), preemptSamples(), reservedSamples(),

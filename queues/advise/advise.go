@@ -291,7 +291,8 @@ func (a *Advisor) eligibleOf(queue int, hosts []compute.HostID) (n uint32) {
 // told, or whether work came and stayed, or went.
 func (a *Advisor) isNews(q compute.QueueName, is told) bool {
 	was, ok := a.told[q]
-	return !ok || is.work != was.work || is.late != was.late || is.saved != was.saved || is.share >= 2*was.share || was.share >= 2*is.share
+	return !ok || is.work != was.work || is.late != was.late || is.saved != was.saved ||
+		is.share >= 2*was.share || was.share >= 2*is.share
 }
 
 // heardAs is what an agent makes of the advice. Work of which nobody knows since

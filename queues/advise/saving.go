@@ -39,11 +39,14 @@ const mostTaken = 1024
 // Taken is how many builds of a queue hosts prepare, or have claimed without an answer, as they say.
 func (a *Advisor) Taken(q compute.QueueName) int { return a.taken[q] }
 
-// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not.
+// FitsSome says whether some host, none of which not is true, fits a queue's work now, be it rung or not; nil: it is
+// true of none.
 func (a *Advisor) FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool {
 	i, listed := a.at[q]
 	return listed && a.counts[i][eligible] > 0 &&
-		slices.ContainsFunc(a.order, func(h *host) bool { return h.is[i] == eligible && !not(h.beacon.Host) })
+		slices.ContainsFunc(a.order, func(h *host) bool {
+			return h.is[i] == eligible && (not == nil || !not(h.beacon.Host))
+		})
 }
 
 // TakesWork is how many hosts take work: they are heard of, and enabled.
@@ -81,8 +84,8 @@ func (a *Advisor) EachSaver(each func(compute.HostID, compute.Saving, time.Time)
 	}
 }
 
-// MakesRoom says whether a queue's work would fit a host if its preemptible machines were gone, as far as sums tell, and
-// whether the host can have them taken away.
+// MakesRoom says whether a queue's work would fit a host if its preemptible machines were gone, as far as sums tell,
+// and whether the host can have them taken away.
 func (a *Advisor) MakesRoom(q compute.QueueName, id compute.HostID) bool {
 	i, listed := a.at[q]
 	h := a.hosts[id]

@@ -45,7 +45,8 @@ func TestWhatFitsBeside(t *testing.T) {
 	}
 }
 
-// Hosts that may be told to save are those that would have the room when emptier, take work, know how, and save for none.
+// Hosts that may be told to save are those that would have the room when emptier, take work, know how, and save for
+// none.
 func TestWhoCanBeToldToSave(t *testing.T) {
 	a := New(DefaultRules())
 	a.SetQueues([]compute.Queue{q("big", 8, "t"), q("other", 1)})
@@ -81,7 +82,8 @@ func TestWhoCanBeToldToSave(t *testing.T) {
 	}
 }
 
-// A host makes room where what its preemptible machines have, with what is free, is enough, and the host is large enough.
+// A host makes room where what its preemptible machines have, with what is free, is enough, and the host is large
+// enough.
 func TestWhoMakesRoom(t *testing.T) {
 	a := New(DefaultRules())
 	a.SetQueues([]compute.Queue{q("big", 6), q("huge", 9)})

@@ -13,8 +13,8 @@ import (
 // apart has work want a host that has none of its group, as long as is says so.
 func apart(is *bool) func(*Work) { return func(w *Work) { w.Apart = func() bool { return *is } } }
 
-// Each build that wants a host of its own has one rung, of many at once, beside those for other work; once it seems that
-// there are no such hosts they do not count.
+// Each build that wants a host of its own has one rung, of many at once, beside those for other work; once it seems
+// that there are no such hosts they do not count.
 func TestOneHostForEachThatWantsItsOwn(t *testing.T) {
 	yes := true
 	for n, want := range map[int]int{1: 1, 20: 20, mostApart: mostApart, 3 * mostApart: mostApart} {

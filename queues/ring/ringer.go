@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Ringer remembers what waits and which hosts were rung. It is not safe for concurrent use;
@@ -145,16 +146,9 @@ func (r *Ringer) ledToClaim(q *queue, now time.Time) {
 	q.vain, q.judged, q.fewer = 0, now, false
 	soon := now.Add(r.ringCounts(0))
 	for h, until := range q.rung {
-		q.rung[h] = sooner(until, soon)
+		q.rung[h] = sorted.Sooner(until, soon)
 	}
 	r.schedule(q, soon)
-}
-
-func sooner(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // claimsBelieved is of how many claims the mean is taken.

@@ -54,18 +54,19 @@ func (b Build) May(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
 
 // World is what is known of queues and hosts at the moment.
 type World interface {
-	// Waiting calls each with every queue in which work lies at a moment that no host has, and with the first of its builds
-	// in their order: MostBuilds, and as many more as hosts say that they take. Those are taken, too, but nobody has claimed
-	// them, and which they are nobody says.
+	// Waiting calls each with every queue in which work lies at a moment that no host has, and with the first of its
+	// builds in their order: MostBuilds, and as many more as hosts say that they take. Those are taken, too, but nobody
+	// has claimed them, and which they are nobody says.
 	Waiting(now time.Time, each func(q compute.QueueName, first []Build, taken int))
-	// Fits says whether some host that may have the build can take it now.
-	Fits(q compute.QueueName, b Build) bool
-	// Hosts is how many hosts there are that take work.
-	Hosts() int
+	// FitsSome says whether some host, none of which not is true, can take a queue's work now; nil: it is true of none.
+	FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool
+	// TakesWork is how many hosts there are that take work.
+	TakesWork() int
 	// Full calls each with every host that can be told to save, would fit the queue's work when emptier, and saves for
 	// none; missing is how much of what is needed is not free there, of the class of which most is: from 0 to 1.
 	Full(q compute.QueueName, each func(h compute.HostID, missing float64))
-	// MakesRoom says whether a host can be told to have preemptible machines taken away, and the queue's work would fit it then.
+	// MakesRoom says whether a host can be told to have preemptible machines taken away, and the queue's work would fit it
+	// then.
 	MakesRoom(q compute.QueueName, h compute.HostID) bool
 	// Saves is what a host saves for by its last beacon; nil: nothing. There is no such host, or it takes no work, if
 	// known is false.

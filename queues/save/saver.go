@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Saver remembers which work waits and which hosts save for it. It is not safe for concurrent use; times must not go
@@ -24,9 +25,10 @@ type Saver struct {
 
 // queue is one in which work waits.
 type queue struct {
-	name   compute.QueueName
-	seen   map[string]time.Time // since when each of its first builds is known to wait
-	room   int                  // how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
+	name compute.QueueName
+	seen map[string]time.Time // since when each of its first builds is known to wait
+	// room is how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
+	room   int
 	class  compute.Priority
 	late   []Build   // of them: those that have waited long enough and no host takes, in their order
 	since  time.Time // since when the first of those waits
@@ -126,7 +128,7 @@ func (s *Saver) note(now time.Time) {
 			}
 		}
 		q.seen, q.room = seen, beforePlaceholders(first[min(taken, len(first)):])
-		q.short = len(q.late) > 0 && (q.short || !s.world.Fits(name, q.late[0]))
+		q.short = len(q.late) > 0 && (q.short || !s.world.FitsSome(name, q.late[0].Not))
 	})
 	for name, q := range s.queues {
 		if waits[name] {
@@ -156,30 +158,24 @@ func (s *Saver) queue(name compute.QueueName) *queue {
 	return q
 }
 
-// extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave is for
-// the work for which they went.
+// extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave
+// is for the work for which they went.
 func (s *Saver) extend(now time.Time) {
 	for name, q := range s.queues {
 		for h, x := range q.savers {
 			last := x.since.Add(s.rules.For + compute.MaxGrace)
 			if x.until.Sub(now) < toldEvery && now.Before(x.until) && x.until.Before(last) && s.asked(name, h) {
-				x.until, x.told = earlier(now.Add(2*toldEvery), last), time.Time{} // and is told so
+				x.until, x.told = sorted.Sooner(now.Add(2*toldEvery), last), time.Time{} // and is told so
 			}
 		}
 	}
 }
 
-// asked says whether a host says that it has the room for the queue, or will once those have gone whose places it has asked for.
+// asked says whether a host says that it has the room for the queue, or will once those have gone whose places it has
+// asked for.
 func (s *Saver) asked(q compute.QueueName, h compute.HostID) bool {
 	says, _ := s.world.Saves(h)
 	return says.For() == q && says.Preempt
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // dismiss forgets the savings that are over, and ends those that nothing waits for any more.
@@ -268,18 +264,18 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 	return out
 }
 
-// choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie idle, so
-// those hosts are not of the few, from when on they say that machines go.
+// choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie
+// idle, so those hosts are not of the few, from when on they say that machines go.
 func (s *Saver) choose(now time.Time) (out []Told) {
 	busy, idle, stuck := s.busy()
-	most, looked := max(1, s.world.Hosts()/s.rules.Share), 0
+	most, looked := max(1, s.world.TakesWork()/s.rules.Share), 0
 	for _, q := range s.byAge() {
 		full := len(idle) >= most
 		if looked == mostLooked {
 			break
 		}
 		if full && (q.class == compute.PriorityLow || now.Before(q.moved)) || !q.wants(s.rules, now) ||
-			s.world.Fits(q.name, q.late[0]) {
+			s.world.FitsSome(q.name, q.late[0].Not) {
 			continue
 		}
 		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
@@ -302,8 +298,8 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 	return out
 }
 
-// busy are the hosts that save, and those of them on which what is free lies idle; stuck is how many of those cannot make the
-// room though sums said that they could.
+// busy are the hosts that save, and those of them on which what is free lies idle; stuck is how many of those cannot
+// make the room though sums said that they could.
 func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	busy, idle = map[compute.HostID]bool{}, map[compute.HostID]bool{}
 	note := func(h compute.HostID, asked bool) {
@@ -323,8 +319,8 @@ func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	return busy, idle, stuck
 }
 
-// roomAt says whether machines on a host may go so that a queue's work fits, and it has not saved for that in vain: where NUMA
-// nodes or devices do not allow it, sums say so all the same.
+// roomAt says whether machines on a host may go so that a queue's work fits, and it has not saved for that in vain:
+// where NUMA nodes or devices do not allow it, sums say so all the same.
 func (s *Saver) roomAt(q *queue, h compute.HostID) bool { return q.tried[h] == 0 && s.makesRoom(q, h) }
 
 // makesRoom says whether a host may have machines taken away for a queue, and whether that would do.
@@ -348,7 +344,8 @@ func (q *queue) wants(r Rules, now time.Time) bool {
 }
 
 // best is the host that saves best for a build: one on which it has room once preemptible machines have been taken away
-// rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks least.
+// rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks
+// least.
 func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found, some bool) {
 	least, makes := 0.0, false
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
@@ -357,7 +354,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 			return
 		}
 		room := s.roomAt(q, h)
-		c := cmp.Or(boolNumber(makes)-boolNumber(room), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
+		c := cmp.Or(sorted.TrueFirst(room, makes), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
 			cmp.Compare(h, best))
 		if !found || c < 0 {
 			best, least, makes, found = h, missing, room, true
@@ -368,7 +365,7 @@ func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best comp
 
 // placeable says whether some host may have a build, now or when it is emptier. What none may have is late for nobody.
 func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
-	if b.Not == nil || s.world.Fits(q, b) {
+	if b.Not == nil || s.world.FitsSome(q, b.Not) {
 		return true
 	}
 	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.May(h) })
@@ -378,18 +375,9 @@ func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
 // byAge are the queues, that of the work that has waited longest first, as classes of priority count that.
 func (s *Saver) byAge() []*queue {
 	return slices.SortedFunc(maps.Values(s.queues), func(a, b *queue) int {
-		if c := cmp.Compare(boolNumber(len(a.late) == 0), boolNumber(len(b.late) == 0)); c != 0 {
-			return c
-		}
-		return cmp.Or(a.class.Rank(a.since).Compare(b.class.Rank(b.since)), cmp.Compare(a.name, b.name))
+		return cmp.Or(sorted.TrueFirst(len(a.late) > 0, len(b.late) > 0),
+			a.class.Rank(a.since).Compare(b.class.Rank(b.since)), cmp.Compare(a.name, b.name))
 	})
-}
-
-func boolNumber(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // hosts are those that save for the queue, by name.

@@ -37,8 +37,8 @@ func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build, int))
 	}
 }
 
-func (w *world) Fits(compute.QueueName, Build) bool { return w.fits }
-func (w *world) Hosts() int                         { return len(w.free) - len(w.gone) }
+func (w *world) FitsSome(compute.QueueName, func(compute.HostID) bool) bool { return w.fits }
+func (w *world) TakesWork() int                                             { return len(w.free) - len(w.gone) }
 
 func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
 	for h, missing := range w.free {
@@ -176,7 +176,8 @@ func TestFewSaveAndTheLongestWaitingFirst(t *testing.T) {
 	w.wait("z-old", "1", "2")
 	w.pass(10 * time.Second)
 	w.wait("young", "3", "4")
-	w.want(w.pass(50*time.Second), "h00 saves z-old", "h01 saves z-old", "h00 saves z-old", "h01 saves z-old", "h00 saves z-old", "h01 saves z-old")
+	w.want(w.pass(50*time.Second), "h00 saves z-old", "h01 saves z-old", "h00 saves z-old", "h01 saves z-old",
+		"h00 saves z-old", "h01 saves z-old")
 	w.wait("z-old")
 	w.want(w.pass(3*time.Second), "h01 spends z-old", "h00 spends z-old", "h00 saves young", "h01 saves young")
 }
@@ -258,7 +259,8 @@ func TestMachinesAreTakenAwayForHigherWork(t *testing.T) {
 	}
 }
 
-// Hosts that make room are not of the few that may save, since nothing lies idle there; each late build has one host still.
+// Hosts that make room are not of the few that may save, since nothing lies idle there; each late build has one host
+// still.
 func TestManyMakeRoom(t *testing.T) {
 	w := newWorld(t, 5)
 	w.wait("q", "a")
@@ -306,8 +308,8 @@ func TestMakesRoomLater(t *testing.T) {
 	w.want(w.pass(16*time.Second), "h00 makes room for q")
 }
 
-// What a host has taken and nobody has claimed yet is queued, and needs no room: neither that which a host took at once, nor
-// that for which one made room.
+// What a host has taken and nobody has claimed yet is queued, and needs no room: neither that which a host took at
+// once, nor that for which one made room.
 func TestNoRoomIsMadeForWhatAHostTakes(t *testing.T) {
 	w := newWorld(t, 5)
 	w.moves = map[compute.HostID]bool{"h02": true, "h03": true, "h04": true}

@@ -48,8 +48,8 @@ func bytesOf(blocks uint64, size int64) int64 {
 	return endless
 }
 
-// Processes lists the QEMU processes of the host that this user may see. If one that it may see cannot be read though it
-// is there, there is no list: a machine that is left out of one is taken for dead.
+// Processes lists the QEMU processes of the host that this user may see. If one that it may see cannot be read though
+// it is there, there is no list: a machine that is left out of one is taken for dead.
 func (h Host) Processes() ([]Process, error) {
 	entries, err := os.ReadDir(h.Proc)
 	if err != nil {

@@ -65,7 +65,8 @@ func refused(t *testing.T, err error) {
 	}
 }
 
-// What is held outlives the agent, with all that it holds; it is no machine of the driver below, and a machine is its alone.
+// What is held outlives the agent, with all that it holds; it is no machine of the driver below, and a machine is its
+// alone.
 func TestHeldAcrossLives(t *testing.T) {
 	ctx, h, folder := t.Context(), newHost(t), filepath.Join(t.TempDir(), "h1.placeholders")
 	d := open(t, h, folder)

@@ -99,8 +99,8 @@ func (n *notes) readFile(file string) (hypervisor.Machine, error) {
 	return x.machine(), nil
 }
 
-// setAside keeps a damaged file under another name: it says of no room that it is held, and the conductor, which knows what
-// was held here, has it held elsewhere. The answer is that there is none, if that could be done.
+// setAside keeps a damaged file under another name: it says of no room that it is held, and the conductor, which knows
+// what was held here, has it held elsewhere. The answer is that there is none, if that could be done.
 func (n *notes) setAside(file string, why error) error {
 	aside := file + ".damaged-" + time.Now().UTC().Format("20060102T150405.000000000")
 	if err := os.Rename(file, aside); err != nil {
@@ -212,6 +212,7 @@ func (n *notes) sync() error {
 
 func (n *notes) failed(what string, err error) error {
 	return &hypervisor.Error{
-		Class: compute.FailureHost, Message: fmt.Sprintf("cannot %s the folder of placeholders %s", what, n.folder), Cause: err,
+		Class:   compute.FailureHost,
+		Message: fmt.Sprintf("cannot %s the folder of placeholders %s", what, n.folder), Cause: err,
 	}
 }

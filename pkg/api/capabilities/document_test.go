@@ -71,9 +71,10 @@ func codesIn(t *testing.T, file string) (codes []string) {
 func TestTagFollowsContent(t *testing.T) {
 	tag := func(change func(*Offer)) string {
 		o := Offer{
-			API:     "1",
-			Flavors: []compute.Flavor{{Name: "m1", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2, "CUSTOM_A": 3}}},
-			Axes:    []compute.Capability{{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "a100"}}}},
+			API: "1",
+			Flavors: []compute.Flavor{{Name: "m1",
+				Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2, "CUSTOM_A": 3}}},
+			Axes: []compute.Capability{{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "a100"}}}},
 		}
 		change(&o)
 		out, err := Tag(Document(o))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/save"
 )
@@ -98,14 +99,6 @@ func (x waiting) Waiting(_ time.Time, each func(compute.QueueName, []save.Build,
 		}
 	}
 }
-
-// Fits says whether a host can take a build now.
-func (x waiting) Fits(q compute.QueueName, _ save.Build) bool {
-	return x.FitsSome(q, func(compute.HostID) bool { return false })
-}
-
-// Hosts are all.
-func (x waiting) Hosts() int { return x.TakesWork() }
 
 // tellSavers has hosts told to save.
 func (w *world) tellSavers(now time.Time) {
@@ -216,13 +209,8 @@ func (w *world) firsts(x *host, sessions []offer.Session) (out []offer.Candidate
 		}
 	}
 	slices.SortStableFunc(out, func(a, b offer.Candidate) int {
-		if mine := w.at[a.Queue] == x.saving; mine != (w.at[b.Queue] == x.saving) {
-			if mine {
-				return -1
-			}
-			return 1
-		}
-		return a.Oldest.Compare(b.Oldest)
+		mine := sorted.TrueFirst(w.at[a.Queue] == x.saving, w.at[b.Queue] == x.saving)
+		return cmp.Or(mine, a.Oldest.Compare(b.Oldest))
 	})
 	return out
 }

@@ -25,7 +25,8 @@ func (g Group) Compute(p compute.Project) (compute.Group, error) {
 	if err != nil {
 		return compute.Group{}, err
 	}
-	out := compute.Group{Project: p, Name: g.Name, Policy: policy, Most: g.Most, Over: g.Over, Spread: g.Spread, Skew: g.Skew}
+	out := compute.Group{Project: p, Name: g.Name, Policy: policy, Most: g.Most, Over: g.Over,
+		Spread: g.Spread, Skew: g.Skew}
 	if out.Over == compute.OverHosts {
 		out.Over = ""
 	}

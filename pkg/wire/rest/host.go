@@ -56,7 +56,8 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Labels: b.Labels, Warnings: b.Warnings, Mistrusts: b.Mistrusts, Machines: b.Machines,
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Labels: b.Labels, Warnings: b.Warnings,
+		Mistrusts: b.Mistrusts, Machines: b.Machines,
 		Building: b.Building, Saving: savingOf(b.Saving),
 		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
 		SaidAt:   utc(b.At),

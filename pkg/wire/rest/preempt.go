@@ -55,6 +55,6 @@ func FromNotice(n *compute.Notice, then compute.Afterwards) *Notice {
 
 // says is what the notice is for, in words.
 func (n *Notice) says() string {
-	return fmt.Sprintf("its place is taken for work of priority %s in queue %s; its guest may run until %s", n.Priority, n.Queue,
-		n.Until.Format(time.RFC3339))
+	return fmt.Sprintf("its place is taken for work of priority %s in queue %s; its guest may run until %s",
+		n.Priority, n.Queue, n.Until.Format(time.RFC3339))
 }

@@ -37,7 +37,8 @@ func (v Reservation) Compute(now time.Time) (compute.Reserve, error) {
 		return compute.Reserve{}, compute.Invalid("from", v.From.Format(time.RFC3339),
 			"give a time within "+compute.MaxReserveTime.String()+" from now")
 	case !v.From.IsZero() && !v.From.Add(long).After(now):
-		return compute.Reserve{}, compute.Invalid("from", v.From.Format(time.RFC3339), "give a time from which on it is not over yet")
+		return compute.Reserve{},
+			compute.Invalid("from", v.From.Format(time.RFC3339), "give a time from which on it is not over yet")
 	}
 	out := compute.Reserve{Name: v.Name, From: v.From.UTC(), Boot: compute.Boot{Flavor: v.Flavor, With: v.With}}
 	if v.From.IsZero() {

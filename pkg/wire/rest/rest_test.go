@@ -35,8 +35,9 @@ func TestBootThereAndBack(t *testing.T) {
 		{
 			Name: "web", Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}, Image: "debian",
 			Metadata: map[string]string{"a": "b"},
-			UserData: compute.UserData([]byte{0, 255}), Attempts: 5, Deadline: 90 * time.Second, OnNoCapacity: compute.FailAtOnce,
-			Host: "h1", Avoid: []compute.HostID{"h2"},
+			UserData: compute.UserData([]byte{0, 255}), Attempts: 5, Deadline: 90 * time.Second,
+			OnNoCapacity: compute.FailAtOnce,
+			Host:         "h1", Avoid: []compute.HostID{"h2"},
 		},
 	} {
 		got, err := through(t, FromBoot("p", "i", b)).Compute()
