@@ -241,7 +241,7 @@ func (h *share) fire(s *step, _ time.Time) {
 	h.rate, h.claims = h.claims, 0
 	if h.idle++; h.idle >= s.patience(h) {
 		h.idle, h.patience = 0, min(2*h.patience, mostPatience)
-		h.more += s.opts.ShareLeast
+		h.more += s.goOn(h)
 	}
 	s.schedule(&h.timer, s.now.Add(s.opts.ShareEvery))
 	s.touchShare(h)
@@ -262,6 +262,15 @@ func (s *step) patience(h *share) int {
 		return h.patience
 	}
 	return 12 * h.patience
+}
+
+// goOn is how many more are published after that. Where hosts would take work and take none of this, it is for none of them,
+// and what is for one may be behind all of it: so it is twice as many each time.
+func (s *step) goOn(h *share) int {
+	if s.mayTake(h) {
+		return max(s.opts.ShareLeast, h.more)
+	}
+	return s.opts.ShareLeast
 }
 
 // mayTake says whether hosts would take work of the queue, for all that is known.

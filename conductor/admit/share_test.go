@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -388,6 +390,21 @@ func TestOnFullHostsMoreIsPublishedLate(t *testing.T) {
 	c.pass(3 * time.Minute)
 	if n := len(c.published); n != 40 {
 		t.Errorf("%d were published", n)
+	}
+}
+
+// TestWhatNoHostMayHaveIsPassed: where hosts would take a build and take none, twice as many more are published each time.
+func TestWhatNoHostMayHaveIsPassed(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(1)
+	c.boot("p", 1, 400)
+	published := []int{len(c.published)}
+	for _, d := range []time.Duration{6, 10, 20, 40, 60} {
+		c.pass(d * time.Second)
+		published = append(published, len(c.published))
+	}
+	if diff := cmp.Diff([]int{20, 36, 52, 84, 148, 276}, published); diff != "" {
+		t.Errorf("so many were published (-want +got): %s", diff)
 	}
 }
 
