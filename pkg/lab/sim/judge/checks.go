@@ -69,12 +69,13 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 func checkEnded(r *Recording) (wrong []Violation) {
 	well := r.well()
 	took := r.Placed.Sub(well)
-	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(r.idIn(r.Awaited), well) {
+	id := r.idIn(r.Awaited)
+	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id) {
 		wrong = append(
 			wrong,
 			broken(
 				"I6",
-				r.idIn(r.Awaited),
+				id,
 				r.Placed,
 				"%s after everything was up and well: %s",
 				took.Round(time.Second),
