@@ -3,10 +3,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -192,7 +194,9 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range s.views.instances.placeholders(key) {
+	all := s.views.instances.placeholders(key)
+	slices.SortStableFunc(all, freeFirst)
+	for _, k := range all {
 		if k.instance != nil && !k.instance.HoldsRoom() {
 			continue
 		}
@@ -204,6 +208,17 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 		}
 	}
 	return &reservationOutput{Body: v}, nil
+}
+
+// freeFirst is the order in which placeholders are deleted: what waits for one that is taken would go on in one that is free.
+func freeFirst(a, b entry) int {
+	taken := func(k entry) int {
+		if k.boot().Placeholder().Taker != "" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(taken(a), taken(b))
 }
 
 // checkReservation refuses a boot into a reservation that is not there, or is of something else.

@@ -107,6 +107,19 @@ func TestReservationTheSame(t *testing.T) {
 	}
 }
 
+// TestReservationEndsFreeFirst: what waits in one that is taken finds no other one to go on in.
+func TestReservationEndsFreeFirst(t *testing.T) {
+	n := newNode(t)
+	until := start.Add(time.Hour)
+	n.has(placeholder(id1, compute.StateActive, start, until, id3), placeholder(id2, compute.StateActive, start, until, ""),
+		taker(id3, compute.StateQueued))
+	n.published()
+	into[rest.ReservationView](n.do("DELETE", "/v1/reservations/nightly", nil), 202)
+	if sent := n.published(); len(sent) != 2 || sent[0].Instance != id2 || sent[1].Instance != id1 {
+		t.Errorf("published %+v", sent)
+	}
+}
+
 // TestReservationIsWhole: while its records are read, one that the conductor moved to a later beginning has all of its
 // placeholders, and none of the one before.
 func TestReservationIsWhole(t *testing.T) {
