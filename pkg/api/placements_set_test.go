@@ -72,9 +72,9 @@ func TestPlacementsOfNoSet(t *testing.T) {
 	n := newNode(t)
 	n.sells("two", 2)
 	for body, field := range map[string]string{
-		`"flavor":"two"`:                                           "count",
-		`"flavor":"two","count":101`:                               "count",
-		`"flavor":"two","count":2,"preemptible":{"then":"delete"}`: "preemptible",
+		`"flavor":"two"`:             "count",
+		`"flavor":"two","count":101`: "count",
+		`"flavor":"two","count":2,"preemptible":{"then":"delete"}`:             "preemptible",
 		`"mix":[{"flavor":"two"},{"flavor":"two","id":"` + string(id1) + `"}]`: "mix[1].id",
 	} {
 		if p := n.do("POST", "/v1/placements", `{"atomic":true,`+body+`}`).refused(422, compute.KindInvalid); p.Field != field || p.Remedy == "" {
