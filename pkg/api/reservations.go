@@ -32,7 +32,8 @@ func (s *Server) routeReservations(api huma.API) {
 		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
 			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
 			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
-			"one of the same name that has not ended is refused with 409.")
+			"one of the same name that has not ended is refused with 409. Of two that nodes accept at the same moment the first in the log is made; "+
+			"the name then shows that one, with the other in refused.")
 	ask.DefaultStatus = http.StatusAccepted
 	route(s, api, ask, s.reserve)
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
@@ -132,6 +133,11 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
+	done, err := s.locks.lock(ctx, instanceKey{project, compute.InstanceID("reservation " + string(v.Name))}) // no instance has that id
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -152,7 +158,16 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	}
 	s.views.instances.accept(each, nil)
 	s.metrics.accepted()
-	return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
+	var made []entry // whatever else this node has heard of under that name
+	for _, a := range each {
+		if k, ok := s.views.instances.get(instanceKey{project, a.Instance}); ok {
+			made = append(made, k)
+		}
+	}
+	if len(made) == 0 {
+		return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
+	}
+	return &reservationOutput{Body: s.presenter(ctx).reservationOf(key, made, true)}, nil
 }
 
 // sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake.
