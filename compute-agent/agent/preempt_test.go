@@ -118,8 +118,8 @@ func TestAskedForByALostJournal(t *testing.T) {
 	}, queue("small", small), queue("large", compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4096}))
 }
 
-// What was taken away before stays where others do as well, though it came last: also after a restart, and by the word of the
-// conductor where the journal was lost.
+// What was taken away before stays where others do as well, though it came last: also after a restart, and by the
+// word of the conductor where the journal was lost.
 func TestTakenBeforeStays(t *testing.T) {
 	for name, restart := range map[string]func(c *cell, dir string){
 		"at once": func(*cell, string) {},

@@ -23,8 +23,8 @@ type Movable struct {
 const mostTried = 20_000
 
 // Preempt chooses which machines have to go so that one with these needs has room beside what is kept: the fewest, of
-// equally many those with least of what the host has, then those that were taken away least often, all together, then the
-// youngest. It chooses none where nothing has to go, and where it would not do if all went.
+// equally many those with least of what the host has, then those that were taken away least often, all together, then
+// the youngest. It chooses none where nothing has to go, and where it would not do if all went.
 func (h Host) Preempt(kept []Held, movable []Movable, needs compute.Resources) []compute.InstanceID {
 	slices.SortFunc(movable, func(a, b Movable) int {
 		return cmp.Or(cmp.Compare(a.Taken, b.Taken), b.Since.Compare(a.Since), cmp.Compare(a.Instance, b.Instance))
@@ -177,8 +177,8 @@ func (c *choice) share(i int) (sum float64) {
 	return sum
 }
 
-// irredundant are machines of which none could stay, where there are too many ways to find the fewest: the smallest stay
-// first, then those that were taken most often, then the oldest.
+// irredundant are machines of which none could stay, where there are too many ways to find the fewest: the smallest
+// stay first, then those that were taken most often, then the oldest.
 func (c *choice) irredundant() (gone []int) {
 	order := c.all()
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(c.share(a), c.share(b)), cmp.Compare(b, a)) })

@@ -56,9 +56,12 @@ func TestPreemptChooses(t *testing.T) {
 
 		"one that was not taken before, though it is older": {16, 0, takenBefore(movable(4, 4, 4, 4), 0, 0, 1, 2), 4,
 			[]compute.InstanceID{"m1-4"}},
-		"one rather than two that were not taken before": {16, 0, takenBefore(movable(8, 4, 4), 9), 8, []compute.InstanceID{"m0-8"}},
-		"the smaller, though it was taken before":        {16, 0, takenBefore(movable(8, 5, 3), 0, 1, 0), 4, []compute.InstanceID{"m1-5"}},
-		"two taken least together":                       {20, 0, takenBefore(movable(6, 4, 7, 3), 0, 5, 1, 1), 10, []compute.InstanceID{"m2-7", "m3-3"}},
+		"one rather than two that were not taken before": {16, 0, takenBefore(movable(8, 4, 4), 9), 8,
+			[]compute.InstanceID{"m0-8"}},
+		"the smaller, though it was taken before": {16, 0, takenBefore(movable(8, 5, 3), 0, 1, 0), 4,
+			[]compute.InstanceID{"m1-5"}},
+		"two taken least together": {20, 0, takenBefore(movable(6, 4, 7, 3), 0, 5, 1, 1), 10,
+			[]compute.InstanceID{"m2-7", "m3-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept := Held{Resources: compute.Resources{compute.VCPU: c.kept, compute.MemoryMB: c.kept * 1024}}
@@ -73,9 +76,9 @@ func TestPreemptChooses(t *testing.T) {
 	}
 }
 
-// Whatever the host has on it: where something goes, the work fits without it and not without any one of it, nothing else
-// would do with fewer, nor with as few that have less of the host or were taken less often; and where nothing goes nothing has
-// to or nothing would do.
+// Whatever the host has on it: where something goes, the work fits without it and not without any one of it, nothing
+// else would do with fewer, nor with as few that have less of the host or were taken less often; and where nothing
+// goes nothing has to or nothing would do.
 func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := []compute.NUMANode{

@@ -30,8 +30,8 @@ type Task struct {
 	// it has no machine, and holds room for the instance that takes it
 	Placeholder bool
 	In          compute.InPlaceholder // whose room it has; none: its own
-	// Preemptible says that its place may be asked for, and Wanted that it was: it goes. TimesTaken is how often its machine
-	// was taken away before this one.
+	// Preemptible says that its place may be asked for, and Wanted that it was: it goes. TimesTaken is how often its
+	// machine was taken away before this one.
 	Preemptible, Wanted bool
 	TimesTaken          uint32
 	Stage               Stage

@@ -70,8 +70,8 @@ func (c *checked) verifyRooms(r *reservation) {
 	}
 }
 
-// verifyNothingLeft finds what ends with its placeholder while its reservation goes on and has one that is free. It looks at
-// the records as they were when this one was written.
+// verifyNothingLeft finds what ends with its placeholder while its reservation goes on and has one that is free. It
+// looks at the records as they were when this one was written.
 func (c *checked) verifyNothingLeft(inst *compute.Instance, now time.Time) {
 	c.t.Helper()
 	if !taking(inst) || inst.State != compute.StateError || inst.Reason.Code != compute.ReservationEnded {

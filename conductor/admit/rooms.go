@@ -116,7 +116,8 @@ func (s *step) giveRoom(t, p *entry) {
 	s.setTaker(own, "")
 }
 
-// moveTo has what waits be in another placeholder. held says whether a host held its own, and so may have been told of it.
+// moveTo has what waits be in another placeholder. held says whether a host held its own, and so may have been told
+// of it.
 func (s *step) moveTo(t, p *entry, held bool) {
 	s.setTaker(p, t.inst.ID)
 	told := held && t.inst.PublishAt.IsZero()
@@ -127,8 +128,9 @@ func (s *step) moveTo(t, p *entry, held bool) {
 	})
 }
 
-// losePlaceholder is for what waits and never ran, and of which the placeholder ends, which a host held or not. As long as
-// the reservation goes on it is given any other one that is free: one that no host holds yet is as good as its own was.
+// losePlaceholder is for what waits and never ran, and of which the placeholder ends, which a host held or not. As
+// long as the reservation goes on it is given any other one that is free: one that no host holds yet is as good as
+// its own was.
 func (s *step) losePlaceholder(t, own *entry, held bool) {
 	r := s.reservations[compute.ReservationKey{Project: t.inst.Project, Name: t.inst.Boot.Reservation()}]
 	if r != nil && !isOver(own.inst) {

@@ -103,8 +103,8 @@ func (s *presenter) offered(lead *compute.Instance) string {
 	if n := len(s.views.hosts.thatDoNotRead(wire.SchemaWhole)); n > 0 {
 		return fmt.Sprintf("each would be offered by itself, as %d hosts have agents of an older version", n)
 	}
-	return "each would be offered by itself, as no queue has machines as large as all of them together, or not all are of one " +
-		"group and priority"
+	return "each would be offered by itself, as no queue has machines as large as all of them together, or not all are of " +
+		"one group and priority"
 }
 
 func wantedOf(q *compute.Queue) explain.Wanted {

@@ -20,8 +20,8 @@ func reading(h compute.HostID, free int64) compute.Beacon {
 	return b
 }
 
-// TestPlacementsOfASet: the quota and hosts take all of a set or none, and where one host is to take all it says in which
-// queue that is offered.
+// TestPlacementsOfASet: the quota and hosts take all of a set or none, and where one host is to take all it says in
+// which queue that is offered.
 func TestPlacementsOfASet(t *testing.T) {
 	n := newNode(t)
 	n.sells("two", 2)

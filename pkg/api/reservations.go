@@ -32,8 +32,8 @@ func (s *Server) routeReservations(api huma.API) {
 		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
 			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
 			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
-			"one of the same name that has not ended is refused with 409. Of two that nodes accept at the same moment the first in the log is made; "+
-			"the name then shows that one, with the other in refused.")
+			"one of the same name that has not ended is refused with 409. Of two that nodes accept at the same moment the first "+
+			"in the log is made; the name then shows that one, with the other in refused.")
 	ask.DefaultStatus = http.StatusAccepted
 	route(s, api, ask, s.reserve)
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
@@ -133,7 +133,8 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	done, err := s.locks.lock(ctx, instanceKey{project, compute.InstanceID("reservation " + string(v.Name))}) // no instance has that id
+	mine := compute.InstanceID("reservation " + string(v.Name)) // no instance has that id
+	done, err := s.locks.lock(ctx, instanceKey{project, mine})
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,8 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 	return &reservationOutput{Body: v}, nil
 }
 
-// freeFirst is the order in which placeholders are deleted: what waits for one that is taken would go on in one that is free.
+// freeFirst is the order in which placeholders are deleted: what waits for one that is taken would go on in one that
+// is free.
 func freeFirst(a, b entry) int {
 	taken := func(k entry) int {
 		if k.boot().Placeholder().Taker != "" {

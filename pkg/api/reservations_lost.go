@@ -10,9 +10,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// Two requests for one name may be accepted by two nodes at once, before either hears of the other. The conductor makes the
-// one that it reads first, and the placeholders of the other end at once: that one has *lost* its name. It is told beside
-// the one that has the name, and never in its place.
+// Two requests for one name may be accepted by two nodes at once, before either hears of the other. The conductor
+// makes the one that it reads first, and the placeholders of the other end at once: that one has *lost* its name. It
+// is told beside the one that has the name, and never in its place.
 
 // lostItsName says whether a placeholder was refused since there was another reservation of its name.
 func (k entry) lostItsName() bool {
@@ -20,8 +20,8 @@ func (k entry) lostItsName() bool {
 	return i != nil && i.State.Ended() && i.Attempt == 0 && i.Reason != nil && i.Reason.Code == compute.RequestDiffers
 }
 
-// rather says whether the reservation of a name is that of one placeholder rather than that of another: the one that has
-// not ended, then one that was made, then the newest.
+// rather says whether the reservation of a name is that of one placeholder rather than that of another: the one that
+// has not ended, then one that was made, then the newest.
 func rather(k, than *entry) bool {
 	live := func(k *entry) bool { return k.instance == nil || k.instance.HoldsRoom() }
 	switch {
@@ -53,8 +53,8 @@ func (s *presenter) lostTo(key compute.ReservationKey, has entry) (out []rest.Re
 			}
 			of := i.Boot.Placeholder()
 			out = append(out, rest.RefusedReservation{
-				At: i.AcceptedAt.UTC(), Flavor: i.Boot.Flavor, With: i.Boot.With, Count: int(of.Size), From: of.From, Until: of.Until,
-				Priority: rest.FromBoot("", "", i.Boot).Priority, Reason: s.instance(k, fields{"waiting"}).Reason,
+				At: i.AcceptedAt.UTC(), Flavor: i.Boot.Flavor, With: i.Boot.With, Count: int(of.Size),
+				From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", i.Boot).Priority, Reason: s.instance(k, fields{"waiting"}).Reason,
 			})
 		}
 		x := &out[len(out)-1]

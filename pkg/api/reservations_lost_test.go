@@ -21,9 +21,9 @@ func loser(id compute.InstanceID, until, accepted, ended time.Time) compute.Inst
 	return i
 }
 
-// TestReservationNameLost: of two requests for one name that two nodes accepted at once, each caller is told of its own, and
-// afterwards the one that the conductor made is shown, alone, with the other one beside it and why it was refused; also once
-// the first has ended.
+// TestReservationNameLost: of two requests for one name that two nodes accepted at once, each caller is told of its
+// own, and afterwards the one that the conductor made is shown, alone, with the other one beside it and why it was
+// refused; also once the first has ended.
 func TestReservationNameLost(t *testing.T) {
 	n := newNode(t)
 	n.offer()

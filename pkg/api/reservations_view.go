@@ -176,8 +176,8 @@ func (v *instances) reservations(p compute.Project) (names []compute.Reservation
 	return names
 }
 
-// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last that
-// was made or refused for itself.
+// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last
+// that was made or refused for itself.
 func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -118,8 +118,8 @@ func runReserve(cmd *cobra.Command, s *settings, f reserveFlags, name string) er
 // lookEvery is how often a reservation that is waited for is looked at.
 const lookEvery = 500 * time.Millisecond
 
-// waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before. Where another request
-// had the name first, it is asked for again: the same one is done then, and any other one is refused.
+// waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before. Where another
+// request had the name first, it is asked for again: the same one is done then, and any other one is refused.
 func waitHeld(
 	ctx context.Context, c *client.Client, w client.ReservationWish, v client.Reservation,
 ) (client.Reservation, error) {

@@ -134,7 +134,8 @@ type Notice struct {
 	Times uint32    // how often it was queued again because of a notice, of this one or of one before
 }
 
-// TimesTaken is how often the machine was taken away and queued again. Records of older versions know of the last time alone.
+// TimesTaken is how often the machine was taken away and queued again. Records of older versions know of the last
+// time alone.
 func (i *Instance) TimesTaken() uint32 {
 	n := i.LastNotice()
 	switch {

@@ -4,7 +4,8 @@ package compute
 
 import "testing"
 
-// TestTimesTaken: a notice counts once the machine was queued again for it, also where an older version wrote the record.
+// TestTimesTaken: a notice counts once the machine was queued again for it, also where an older version wrote the
+// record.
 func TestTimesTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		last *Notice

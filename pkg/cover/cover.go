@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// MostText bounds the texts in one build of several instances, in bytes: Kafka takes records of 1 MiB, and this leaves room
-// for what names have besides.
+// MostText bounds the texts in one build of several instances, in bytes: Kafka takes records of 1 MiB, and this
+// leaves room for what names have besides.
 const MostText = 512 << 10
 
 // OnePlace says whether the rule of a group has all members on one host, and nothing else.
@@ -21,10 +21,10 @@ func OnePlace(rule compute.Group) bool {
 	return rule.Policy == compute.Affinity && rule.Over == "" && rule.Skew == 0
 }
 
-// Queue is the queue in which instances can be offered as one build, that is, of the open queues whose machine is as large
-// as all of them together, and goes to no host that one of them may not have, the smallest. Empty: there is none, or they
-// need not be on one host. rule is that of the group of the first; never says of a queue that it is too large for each host
-// that is known, so that it is of no use.
+// Queue is the queue in which instances can be offered as one build, that is, of the open queues whose machine is as
+// large as all of them together, and goes to no host that one of them may not have, the smallest. Empty: there is
+// none, or they need not be on one host. rule is that of the group of the first; never says of a queue that it is too
+// large for each host that is known, so that it is of no use.
 func Queue(
 	queues iter.Seq[compute.Queue], rule compute.Group, never func(compute.QueueName) bool, insts []*compute.Instance,
 ) compute.QueueName {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestTheQueueThatCovers a set: the smallest open one whose machine has as much of all, on hosts that each of the set may
-// have; one that asks more of hosts, or has what nobody needs, only if there is no other.
+// TestTheQueueThatCovers a set: the smallest open one whose machine has as much of all, on hosts that each of the set
+// may have; one that asks more of hosts, or has what nobody needs, only if there is no other.
 func TestTheQueueThatCovers(t *testing.T) {
 	amounts := func(cpus, memory, gpus int64) compute.Resources {
 		r := compute.Resources{compute.VCPU: cpus, compute.MemoryMB: memory}

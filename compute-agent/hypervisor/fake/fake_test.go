@@ -23,8 +23,8 @@ var (
 	small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}
 )
 
-// TestContractUnderPlaceholders: machines are what they are without package placeholder over the driver, and placeholders are
-// instances without a machine.
+// TestContractUnderPlaceholders: machines are what they are without package placeholder over the driver, and
+// placeholders are instances without a machine.
 func TestContractUnderPlaceholders(t *testing.T) {
 	empty := func(t *testing.T) hypervisortest.Subject {
 		w := fake.NewWorld()

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// RunPlaceholders tries what the contract says of placeholders, each on an empty host: they are listed as machines that run,
-// and none of them is one.
+// RunPlaceholders tries what the contract says of placeholders, each on an empty host: they are listed as machines
+// that run, and none of them is one.
 func RunPlaceholders(t *testing.T, empty func(t *testing.T) Subject) {
 	for name, try := range map[string]func(*testing.T, Subject){
 		"PrepareLaunchDestroy":         prepareLaunchDestroy,
@@ -112,7 +112,9 @@ func placeholderHasNoPower(t *testing.T, s Subject) {
 // placeholderBesideAMachine: neither is touched by what becomes of the other.
 func placeholderBesideAMachine(t *testing.T, s Subject) {
 	s.launch(t, first)
-	s.launch(t, second, func(m *hypervisor.Spec) { m.Placeholder, m.In = false, compute.InPlaceholder{ID: first, Attempt: 1} })
+	s.launch(t, second, func(m *hypervisor.Spec) {
+		m.Placeholder, m.In = false, compute.InPlaceholder{ID: first, Attempt: 1}
+	})
 	if n := s.Launches(second); n != 1 {
 		t.Errorf("the machine was launched %d times", n)
 	}
