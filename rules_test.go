@@ -22,7 +22,7 @@ const module = "github.com/berth-project/berth"
 var cores = []string{
 	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring", "queues/save",
 	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/lab/size", "pkg/twins",
-	"pkg/explain",
+	"pkg/explain", "pkg/cover",
 }
 
 // arrows says, for each folder, which folders of ours it may import besides
@@ -34,13 +34,14 @@ var arrows = map[string][]string{
 	"pkg/publishkey": {"pkg/compute", "pkg/wire", "pkg/secretfile", "pkg/hostkey"},
 	"pkg/sealed":     {"pkg/compute", "pkg/hostkey"},
 	"pkg/explain":    {"pkg/compute"},
+	"pkg/cover":      {"pkg/compute"},
 
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},
 	"queues/advise":       {"pkg/compute"},
 	"queues/ring":         {"pkg/compute", "pkg/sorted"},
 	"queues/save":         {"pkg/compute", "pkg/sorted"},
-	"conductor/admit":     {"pkg/compute", "conductor/quota"},
+	"conductor/admit":     {"pkg/compute", "pkg/cover", "conductor/quota"},
 	"conductor/quota":     {"pkg/compute"},
 	"compute-agent/task":  {"pkg/compute"},
 	"compute-agent/offer": {"pkg/compute", "pkg/sorted"},
@@ -107,7 +108,7 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
-		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse", "pkg/tracing",
+		"pkg/audit", "pkg/loopback", "pkg/sealed", "pkg/cover", "pkg/explain", "pkg/events", "pkg/ui", "pkg/sse", "pkg/tracing",
 		"pkg/rejected", "pkg/tlsfiles",
 	},
 	"pkg/events":           {"pkg/compute"},

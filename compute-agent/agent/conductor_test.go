@@ -130,7 +130,7 @@ func (c *cell) effects(x *inst) {
 		tell(compute.CommandDelete)
 	}
 	if x.confirm {
-		cmd.Preemptible, cmd.Noticed = x.build.Preemptible, x.noticed
+		cmd.Preemptible, cmd.TimesTaken, cmd.Noticed = x.build.Preemptible, x.build.TimesTaken, x.noticed
 		if cmd.Queue = x.build.Queue; x.build.Group != nil {
 			cmd.Group = x.build.Group.Name
 		}

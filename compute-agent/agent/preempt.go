@@ -93,9 +93,9 @@ func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
 		switch {
 		case t.Stage == task.Ending, ts.stays(t.In): // that room stays held, whether or not this one goes
 		case t.Stage == task.Running && t.Wanted:
-			wanted = append(wanted, offer.Movable{Held: held, Instance: id, Since: t.Since})
+			wanted = append(wanted, offer.Movable{Held: held, Instance: id, Taken: t.TimesTaken, Since: t.Since})
 		case movable(t):
-			may = append(may, offer.Movable{Held: held, Instance: id, Since: t.Since})
+			may = append(may, offer.Movable{Held: held, Instance: id, Taken: t.TimesTaken, Since: t.Since})
 		default:
 			kept = append(kept, held)
 		}

@@ -21,6 +21,16 @@ func (c *cell) makeRoom(q string) {
 	pass(time.Second)
 }
 
+// confirmAll has the conductor ask the host about all that it has.
+func (c *cell) confirmAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range c.insts {
+		x.confirm = true
+		c.effects(x)
+	}
+}
+
 // asked are the machines whose places were asked for, in all, and how often.
 func (c *cell) asked() (ids []compute.InstanceID, times int) {
 	c.mu.Lock()
@@ -98,12 +108,7 @@ func TestAskedForByALostJournal(t *testing.T) {
 		stop(c, c.node)
 		c.start(c.t.TempDir(), fake.Options{}, nil)
 		pass(20 * time.Second)
-		c.mu.Lock()
-		for _, x := range c.insts {
-			x.confirm = true
-			c.effects(x)
-		}
-		c.mu.Unlock()
+		c.confirmAll()
 		pass(20 * time.Second)
 		c.makeRoom("large")
 		if again, times := c.asked(); len(first) != 2 || !slices.Equal(again, first) || times != 4 {
@@ -111,6 +116,47 @@ func TestAskedForByALostJournal(t *testing.T) {
 		}
 		stop(c, c.node)
 	}, queue("small", small), queue("large", compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4096}))
+}
+
+// What was taken away before stays where others do as well, though it came last: also after a restart, and by the
+// word of the conductor where the journal was lost.
+func TestTakenBeforeStays(t *testing.T) {
+	for name, restart := range map[string]func(c *cell, dir string){
+		"at once": func(*cell, string) {},
+		"after a restart": func(c *cell, dir string) {
+			stop(c, c.node)
+			c.start(dir, fake.Options{}, nil)
+		},
+		"by a lost journal": func(c *cell, _ string) {
+			stop(c, c.node)
+			c.start(c.t.TempDir(), fake.Options{}, nil)
+			pass(20 * time.Second)
+			c.confirmAll()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.start(dir, fake.Options{}, nil)
+				pass(20 * time.Second)
+				for n := 1; n <= 8; n++ {
+					c.boot(n, "small", func(b *compute.Build) {
+						if b.Preemptible = true; n != 3 && n != 6 {
+							b.TimesTaken = uint32(n)
+						}
+					})
+					pass(time.Second)
+				}
+				pass(time.Minute)
+				restart(c, dir)
+				pass(20 * time.Second)
+				c.makeRoom("large")
+				if got, _ := c.asked(); !slices.Equal(got, []compute.InstanceID{id(3), id(6)}) {
+					t.Errorf("asked for were %v", got)
+				}
+				stop(c, c.node)
+			}, queue("small", small), queue("large", compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4096}))
+		})
+	}
 }
 
 // What was asked for and did not go is not asked for again where there is room without it, and of several only those are

@@ -195,7 +195,7 @@ func (l *loop) word(c compute.Command) bool {
 	case compute.CommandConfirm:
 		l.step(c.Instance, task.Confirm{
 			Attempt: c.Attempt, Claim: c.Claim, Queue: c.Queue, Group: c.Group, In: c.In,
-			Preemptible: c.Preemptible, Noticed: c.Noticed,
+			Preemptible: c.Preemptible, Noticed: c.Noticed, TimesTaken: c.TimesTaken,
 		})
 	case compute.CommandDelete:
 		l.step(c.Instance, task.Deleted{Attempt: c.Attempt, Claim: c.Claim})

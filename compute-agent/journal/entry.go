@@ -28,10 +28,11 @@ type Entry struct {
 	// it has no machine, and holds room for the instance that takes it
 	Placeholder bool                   `json:"placeholder,omitempty"`
 	In          *compute.InPlaceholder `json:"in,omitempty"` // whose room it has
-	// its place may be asked for, and it was
-	Preemptible bool  `json:"preemptible,omitempty"`
-	Wanted      bool  `json:"wanted,omitempty"`
-	Stage       Stage `json:"stage"`
+	// its place may be asked for, how often it was taken elsewhere, and whether it was asked for here
+	Preemptible bool   `json:"preemptible,omitempty"`
+	TimesTaken  uint32 `json:"times_taken,omitempty"`
+	Wanted      bool   `json:"wanted,omitempty"`
+	Stage       Stage  `json:"stage"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`
 	End     *End                `json:"end,omitempty"`     // StageEnding

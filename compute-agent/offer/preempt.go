@@ -14,6 +14,7 @@ import (
 type Movable struct {
 	Held
 	Instance compute.InstanceID
+	Taken    uint32    // how often it was taken away before, here or elsewhere
 	Since    time.Time // when it came; zero: nobody knows, and it counts as old
 }
 
@@ -22,11 +23,11 @@ type Movable struct {
 const mostTried = 20_000
 
 // Preempt chooses which machines have to go so that one with these needs has room beside what is kept: the fewest, of
-// equally many those with least of what the host has, then the youngest. It chooses none where nothing has to go, and where
-// it would not do if all went.
+// equally many those with least of what the host has, then those that were taken away least often, all together, then
+// the youngest. It chooses none where nothing has to go, and where it would not do if all went.
 func (h Host) Preempt(kept []Held, movable []Movable, needs compute.Resources) []compute.InstanceID {
 	slices.SortFunc(movable, func(a, b Movable) int {
-		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Instance, b.Instance))
+		return cmp.Or(cmp.Compare(a.Taken, b.Taken), b.Since.Compare(a.Since), cmp.Compare(a.Instance, b.Instance))
 	})
 	c := &choice{rest: h.Room(kept...), movable: movable, needs: needs, total: h.empty.free, left: mostTried}
 	if c.fits(c.all()) || !c.fits(nil) {
@@ -55,7 +56,8 @@ type choice struct {
 	alike   []int // of each: the one before it of the same size at the same place; -1: none
 	left    int   // ways that may still be looked at
 	best    []int
-	least   float64
+	least   float64 // share of the host that the best have
+	taken   uint64  // how often they were taken before
 }
 
 // all are the numbers of all that can go.
@@ -89,7 +91,7 @@ func (c *choice) lacks(stay []int) compute.Resources {
 	return out
 }
 
-// number finds for each machine one that does as well, and goes first: it is younger.
+// number finds for each machine one that does as well, and goes first: it was taken less often, or is younger.
 func (c *choice) number() {
 	for i, m := range c.movable {
 		before := -1
@@ -111,7 +113,7 @@ func (c *choice) search(gone []int, from, n int, lacking compute.Resources) {
 	}
 	for i := from; i <= len(c.movable)-n && c.left > 0; i++ {
 		if before := c.alike[i]; before >= 0 && !slices.Contains(gone, before) {
-			continue // the younger one does as well
+			continue // the one before does as well
 		}
 		c.left--
 		if still := less(lacking, c.movable[i].Resources); c.reaches(still, i+1, n-1) {
@@ -150,12 +152,13 @@ func (c *choice) consider(gone []int) {
 	if !c.fits(c.without(gone)) {
 		return
 	}
-	cost := 0.0
+	cost, taken := 0.0, uint64(0)
 	for _, i := range gone {
 		cost += c.share(i)
+		taken += uint64(c.movable[i].Taken)
 	}
-	if c.best == nil || cost < c.least-1e-9 {
-		c.best, c.least = gone, cost
+	if less := cost - c.least; c.best == nil || less < -1e-9 || less < 1e-9 && taken < c.taken {
+		c.best, c.least, c.taken = gone, cost, taken
 	}
 }
 
@@ -174,8 +177,8 @@ func (c *choice) share(i int) (sum float64) {
 	return sum
 }
 
-// irredundant are machines of which none could stay, where there are too many ways to find the fewest: the smallest and
-// oldest stay first.
+// irredundant are machines of which none could stay, where there are too many ways to find the fewest: the smallest
+// stay first, then those that were taken most often, then the oldest.
 func (c *choice) irredundant() (gone []int) {
 	order := c.all()
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(c.share(a), c.share(b)), cmp.Compare(b, a)) })

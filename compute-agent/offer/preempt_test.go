@@ -3,6 +3,7 @@
 package offer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -21,6 +22,14 @@ func movable(cpus ...int64) (out []Movable) {
 		})
 	}
 	return out
+}
+
+// takenBefore says how often each was taken before.
+func takenBefore(ms []Movable, times ...uint32) []Movable {
+	for i, n := range times {
+		ms[i].Taken = n
+	}
+	return ms
 }
 
 func ofCPUs(n int64) Host {
@@ -44,6 +53,15 @@ func TestPreemptChooses(t *testing.T) {
 		"two with least together":             {16, 0, movable(6, 5, 4, 1), 9, []compute.InstanceID{"m1-5", "m2-4"}},
 		"no more than is needed":              {16, 0, movable(4, 4, 4, 4), 8, []compute.InstanceID{"m3-4", "m2-4"}},
 		"what is kept, even where it is more": {8, 10, movable(4), 1, nil},
+
+		"one that was not taken before, though it is older": {16, 0, takenBefore(movable(4, 4, 4, 4), 0, 0, 1, 2), 4,
+			[]compute.InstanceID{"m1-4"}},
+		"one rather than two that were not taken before": {16, 0, takenBefore(movable(8, 4, 4), 9), 8,
+			[]compute.InstanceID{"m0-8"}},
+		"the smaller, though it was taken before": {16, 0, takenBefore(movable(8, 5, 3), 0, 1, 0), 4,
+			[]compute.InstanceID{"m1-5"}},
+		"two taken least together": {20, 0, takenBefore(movable(6, 4, 7, 3), 0, 5, 1, 1), 10,
+			[]compute.InstanceID{"m2-7", "m3-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept := Held{Resources: compute.Resources{compute.VCPU: c.kept, compute.MemoryMB: c.kept * 1024}}
@@ -58,8 +76,9 @@ func TestPreemptChooses(t *testing.T) {
 	}
 }
 
-// Whatever the host has on it: where something goes, the work fits without it and not without any one of it, nothing else
-// would do with fewer, and where nothing goes nothing has to or nothing would do.
+// Whatever the host has on it: where something goes, the work fits without it and not without any one of it, nothing
+// else would do with fewer, nor with as few that have less of the host or were taken less often; and where nothing
+// goes nothing has to or nothing would do.
 func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		nodes := []compute.NUMANode{
@@ -90,7 +109,8 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 				continue
 			}
 			since := time.Unix(rapid.Int64Range(0, 3).Draw(rt, "since"), 0)
-			may = append(may, Movable{held, compute.InstanceID(fmt.Sprint(i)), since})
+			taken := rapid.Uint32Range(0, 2).Draw(rt, "taken")
+			may = append(may, Movable{held, compute.InstanceID(fmt.Sprint(i)), taken, since})
 		}
 		needs := compute.Resources{
 			compute.VCPU: rapid.Int64Range(1, 8).Draw(rt, "needs"), compute.MemoryMB: 1024,
@@ -105,7 +125,17 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 			}
 			return h.Room(held...).Fits(needs)
 		}
-		fewest := -1
+		// how much of the host what goes has, in 64ths of a class, and how often it was taken before
+		cost := func(gone map[compute.InstanceID]bool) (share int64, taken uint32) {
+			for _, m := range may {
+				if gone[m.Instance] {
+					share += 8*m.Resources[compute.VCPU] + m.Resources[compute.MemoryMB]/128 + 32*m.Resources["GPU"]
+					taken += m.Taken
+				}
+			}
+			return share, taken
+		}
+		fewest, least, before := -1, int64(0), uint32(0)
 		for set := range 1 << len(may) {
 			gone := map[compute.InstanceID]bool{}
 			for i, m := range may {
@@ -113,8 +143,12 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 					gone[m.Instance] = true
 				}
 			}
-			if fits(gone) && (fewest < 0 || len(gone) < fewest) {
-				fewest = len(gone)
+			if !fits(gone) {
+				continue
+			}
+			share, taken := cost(gone)
+			if fewest < 0 || cmp.Or(cmp.Compare(len(gone), fewest), cmp.Compare(share, least), cmp.Compare(taken, before)) < 0 {
+				fewest, least, before = len(gone), share, taken
 			}
 		}
 		chosen := h.Preempt(kept, slices.Clone(may), needs)
@@ -127,6 +161,9 @@ func TestPreemptIsNeverMoreThanIsNeeded(t *testing.T) {
 		}
 		if len(chosen) > 0 && !fits(gone) {
 			rt.Fatalf("it does not fit when %v are gone", chosen)
+		}
+		if share, taken := cost(gone); len(chosen) > 0 && (share != least || taken != before) {
+			rt.Fatalf("%v go, which have %d and were taken %d times; %d and %d would do", chosen, share, taken, least, before)
 		}
 	})
 }

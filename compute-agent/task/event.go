@@ -55,6 +55,7 @@ type (
 		In      compute.InPlaceholder
 
 		Preemptible, Noticed bool
+		TimesTaken           uint32
 	}
 	// Preempt says that the place of the machine is wanted for work of a queue.
 	Preempt struct{ For compute.QueueName }

@@ -160,7 +160,7 @@ func event(t *testing.T, w words) Event {
 		return Confirm{
 			w.attempt(), w.claim(), compute.QueueName(w.args["queue"]), compute.GroupName(w.args["group"]),
 			compute.InPlaceholder{ID: compute.InstanceID(w.args["in"]), Attempt: compute.Attempt(len(w.args["in"]))},
-			w.is("preemptible"), w.is("noticed"),
+			w.is("preemptible"), w.is("noticed"), 0,
 		}
 	case "preempt":
 		return Preempt{compute.QueueName(w.args["queue"])}
@@ -290,7 +290,7 @@ func (s *tale) crash(w words) []string {
 		Instance: t.Instance, Project: t.Project, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim:     t.Claim,
 		Resources: t.Resources, Stage: t.Stage, Broken: t.Broken, End: t.End, Version: t.Version, Reboots: t.Reboots,
-		Preemptible: t.Preemptible, Wanted: t.Wanted,
+		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted,
 	}
 	if kept.Stage == Running {
 		kept.Stage = Launching

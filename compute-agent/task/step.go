@@ -228,7 +228,7 @@ func (s *step) fenced() {
 func (s *step) learn(c Confirm) {
 	if s.Queue == "" && c.Queue != "" {
 		s.Queue, s.Group, s.In, s.dirty = c.Queue, c.Group, c.In, true
-		s.Preemptible, s.Wanted = c.Preemptible, c.Preemptible && c.Noticed
+		s.Preemptible, s.Wanted, s.TimesTaken = c.Preemptible, c.Preemptible && c.Noticed, c.TimesTaken
 	}
 }
 

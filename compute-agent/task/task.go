@@ -30,8 +30,10 @@ type Task struct {
 	// it has no machine, and holds room for the instance that takes it
 	Placeholder bool
 	In          compute.InPlaceholder // whose room it has; none: its own
-	// Preemptible says that its place may be asked for, and Wanted that it was: it goes.
+	// Preemptible says that its place may be asked for, and Wanted that it was: it goes. TimesTaken is how often its
+	// machine was taken away before this one.
 	Preemptible, Wanted bool
+	TimesTaken          uint32
 	Stage               Stage
 	Broken              *Failure            // Preparing failed; a grant is answered with it
 	End                 *End                // Ending only
@@ -172,7 +174,7 @@ func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence comp
 	t := Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
 		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned, Hold: b.Hold,
-		Placeholder: b.Placeholder, In: b.In, Preemptible: b.Preemptible,
+		Placeholder: b.Placeholder, In: b.In, Preemptible: b.Preemptible, TimesTaken: b.TimesTaken,
 	}
 	if b.Group != nil {
 		t.Group = b.Group.Name

@@ -78,7 +78,7 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 	}
 	if op == compute.CommandConfirm {
 		c.Queue, c.Group, c.In = inst.Queue, inst.Boot.Group(), inst.Boot.In()
-		c.Preemptible, c.Noticed = inst.Boot.IsPreemptible(), inst.Notice() != nil
+		c.Preemptible, c.TimesTaken, c.Noticed = inst.Boot.IsPreemptible(), inst.TimesTaken(), inst.Notice() != nil
 	}
 	return Tell{Host: inst.Host, Command: c}
 }
@@ -100,7 +100,7 @@ func buildOf(inst *compute.Instance, now time.Time) compute.Build {
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden, Sealed: inst.Boot.Sealed,
 		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: []byte(inst.Boot.UserData), SSHKeys: inst.Boot.SSHKeys,
 		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
-		Placeholder: inst.IsPlaceholder(), Preemptible: inst.Boot.IsPreemptible(),
+		Placeholder: inst.IsPlaceholder(), Preemptible: inst.Boot.IsPreemptible(), TimesTaken: inst.TimesTaken(),
 	}
 	if inst.Waits() {
 		build.Hold = compute.SetHold

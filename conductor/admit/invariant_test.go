@@ -66,6 +66,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 		c.verifyVersion(inst)
 		c.verifyRule(inst, view)
 		c.verifyEffects(inst, out, view, now)
+		c.verifyNothingLeft(inst, now)
 		c.last[inst.ID] = inst
 		c.log = append(c.log, inst)
 	}

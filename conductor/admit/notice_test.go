@@ -11,18 +11,19 @@ import (
 func TestTakenIsRecorded(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends  string
-		taken bool
+		times uint32
 	}{
-		"taken":                 {"+1m\ngone 1 host=h1", true},
-		"lost by its host":      {"failed 1 host=h1", true},
-		"deleted by its user":   {"delete 1\ngone 1 host=h1", false},
-		"its host is forgotten": {"forget host=h1", false},
+		"taken":                 {"+1m\ngone 1 host=h1", 1},
+		"lost by its host":      {"failed 1 host=h1", 1},
+		"deleted by its user":   {"delete 1\ngone 1 host=h1", 0},
+		"its host is forgotten": {"forget host=h1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
 			s.tell(t, "boot 1 preemptible=requeue\nclaim 1 host=h1\nstarted 1 host=h1\npreempt 1 host=h1 queue=m1.small\n"+c.ends)
-			n := s.state.last[long("1")].LastNotice()
-			if n == nil || n.Over.IsZero() || n.Taken != c.taken {
+			inst := s.state.last[long("1")]
+			n := inst.LastNotice()
+			if n == nil || n.Over.IsZero() || n.Taken != (c.times > 0) || inst.TimesTaken() != c.times {
 				t.Errorf("%+v", n)
 			}
 		})

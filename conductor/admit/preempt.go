@@ -39,6 +39,7 @@ func (s *step) preempt(e *entry, r compute.Report) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.GiveNotice(&compute.Notice{
 			At: s.at(), Until: s.at().Add(inst.Boot.Preemptible().Grace), Host: r.Host, Queue: r.Queue, Class: q.Priority,
+			Times: inst.TimesTaken(),
 		})
 		if inst.Power != compute.PowerStopped || inst.Command != nil {
 			inst.Command = &compute.PowerCommand{
@@ -107,7 +108,7 @@ func (s *step) requeuePreempted(e *entry) {
 		return
 	}
 	taken := *e.inst.Notice()
-	taken.Taken = true
+	taken.Taken, taken.Times = true, taken.Times+1
 	s.change(e, func(inst *compute.Instance) {
 		inst.GiveNotice(&taken)
 		requeue(inst, time.Time{})

@@ -21,7 +21,8 @@ import (
 //	taker        held here until its placeholder is active and its time has come ─▶ offered to that host ─▶ as any other
 //
 // A placeholder of which the taker is on a host is not published: it would be room for nobody. When one ends, the other
-// goes on without it, but for a taker that waits: that has no other place.
+// goes on without it, but for a taker that waits and never ran: that goes on in a placeholder that is free, and ends if
+// there is none, or if the reservation is over.
 
 // reservation is what a partition knows of one that has not ended.
 type reservation struct {
@@ -91,17 +92,14 @@ func (s *step) take(inst *compute.Instance) *compute.Reason {
 	if r == nil {
 		return noReservation(fmt.Sprintf("there is no reservation %s, or it has ended", name))
 	}
-	var best *entry
 	for _, p := range sorted(r.members) {
 		if of := p.inst; !sameQueue(of, inst) {
 			return noReservation(fmt.Sprintf(
 				"reservation %s is of queue %s, and the request is for %s", name, of.Boot.Queue(), inst.Boot.Queue(),
 			))
 		}
-		if free(p) && (best == nil || s.further(p, best)) {
-			best = p
-		}
 	}
+	best := s.furthest(r)
 	if best == nil {
 		return &compute.Reason{
 			Code: compute.ReservationFull, Detail: fmt.Sprintf("each of the %d placeholders of reservation %s is taken",
@@ -116,6 +114,16 @@ func (s *step) take(inst *compute.Instance) *compute.Reason {
 	inst.Boot.Rules = &rules
 	s.setTaker(best, inst.ID)
 	return nil
+}
+
+// furthest is the placeholder that has come furthest of those that are free; nil: each is taken.
+func (s *State) furthest(r *reservation) (best *entry) {
+	for _, p := range sorted(r.members) {
+		if free(p) && (best == nil || s.further(p, best)) {
+			best = p
+		}
+	}
+	return best
 }
 
 // further says whether a placeholder has come further than another.
@@ -163,7 +171,7 @@ func (s *step) placeholderChanged(p *entry, was *compute.Instance) {
 		(p.inst.State != compute.StateActive || p.inst.Attempt != was.Attempt)
 	switch {
 	case !p.inst.HoldsRoom() && waits && t.inst.ActiveAt.IsZero():
-		s.end(t, whyEnded(p.inst))
+		s.losePlaceholder(t, p, lost)
 	case !p.inst.HoldsRoom():
 		s.leavePlaceholder(t, lost)
 	case lost && waits && t.inst.PublishAt.IsZero():
@@ -338,12 +346,21 @@ func (s *step) endPlaceholder(e *entry) {
 	s.destroy(e, why)
 }
 
+// isOver says whether a placeholder ends because the time of its reservation is over.
+func isOver(p *compute.Instance) bool {
+	return p.Reason != nil && p.Reason.Code == compute.ReservationEnded
+}
+
 // whyEnded is why what waits for the room of a placeholder that has ended does so no more.
 func whyEnded(p *compute.Instance) *compute.Reason {
-	if p.Reason != nil && p.Reason.Code == compute.ReservationEnded {
+	if isOver(p) {
 		return p.Reason
 	}
-	return reservationEnded(p, "its placeholder was deleted")
+	how := "was deleted"
+	if p.State == compute.StateError {
+		how = "has failed: " + p.Reason.Detail
+	}
+	return reservationEnded(p, fmt.Sprintf("its placeholder %s %s; no other one was free", p.ID, how))
 }
 
 func reservationEnded(p *compute.Instance, why string) *compute.Reason {

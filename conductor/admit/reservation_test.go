@@ -4,6 +4,7 @@ package admit
 
 import (
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -70,6 +71,21 @@ func (c *checked) verifyRooms(r *reservation) {
 	}
 	if r.touched {
 		c.t.Fatalf("the reservation is still to be looked at")
+	}
+}
+
+// verifyNothingLeft finds what ends with its placeholder while its reservation goes on and has one that is free. It
+// looks at the records as they were when this one was written.
+func (c *checked) verifyNothingLeft(inst *compute.Instance, now time.Time) {
+	c.t.Helper()
+	if !taking(inst) || inst.State != compute.StateError || inst.Reason.Code != compute.ReservationEnded {
+		return
+	}
+	for _, p := range c.last {
+		is := p.Boot.Placeholder()
+		if p.HoldsRoom() && is.Of == inst.Boot.Reservation() && is.Taker == "" && is.Until.After(now) {
+			c.t.Fatalf("%s ends with its placeholder %s, and %s is free", inst.ID, inst.Boot.In().ID, p.ID)
+		}
 	}
 }
 

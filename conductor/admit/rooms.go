@@ -108,12 +108,32 @@ func (s *step) better(t, than *entry) bool {
 // giveRoom gives what waits a placeholder in place of its own.
 func (s *step) giveRoom(t, p *entry) {
 	own := s.placeholderOf(t.inst)
-	told := own.inst.State == compute.StateActive && t.inst.PublishAt.IsZero()
+	s.moveTo(t, p, own.inst.State == compute.StateActive)
+	s.setTaker(own, "")
+}
+
+// moveTo has what waits be in another placeholder. held says whether a host held its own, and so may have been told
+// of it.
+func (s *step) moveTo(t, p *entry, held bool) {
 	s.setTaker(p, t.inst.ID)
+	told := held && t.inst.PublishAt.IsZero()
 	s.change(t, func(inst *compute.Instance) {
 		if inst.Boot.Takes(compute.InPlaceholder{ID: p.inst.ID}); told {
 			requeue(inst, inst.PublishAt)
 		}
 	})
-	s.setTaker(own, "")
+}
+
+// losePlaceholder is for what waits and never ran, and of which the placeholder ends, which a host held or not. As
+// long as the reservation goes on it is given any other one that is free: one that no host holds yet is as good as
+// its own was.
+func (s *step) losePlaceholder(t, own *entry, held bool) {
+	r := s.reservations[compute.ReservationKey{Project: t.inst.Project, Name: t.inst.Boot.Reservation()}]
+	if r != nil && !isOver(own.inst) {
+		if p := s.furthest(r); p != nil {
+			s.moveTo(t, p, held)
+			return
+		}
+	}
+	s.end(t, whyEnded(own.inst))
 }

@@ -299,6 +299,9 @@ func (s *story) effect(effect Effect) string {
 		for _, part := range effect.Build.Parts {
 			text += fmt.Sprintf(", part %s attempt %d", short(part.Instance), part.Attempt)
 		}
+		if n := effect.Build.TimesTaken; n > 0 {
+			text += fmt.Sprintf(" taken before: %d", n)
+		}
 		if len(effect.Build.Failed) > 0 {
 			text += fmt.Sprintf(" failed on %s", effect.Build.Failed)
 		}
@@ -329,6 +332,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Noticed {
 			text += ", noticed"
+		}
+		if c.TimesTaken > 0 {
+			text += fmt.Sprintf(", taken before: %d", c.TimesTaken)
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)

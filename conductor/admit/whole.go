@@ -3,9 +3,11 @@
 package admit
 
 import (
+	"maps"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/cover"
 )
 
 // A set of which all have to be on one host is *offered whole*, if there is a queue that covers the sum of its parts:
@@ -82,11 +84,7 @@ func (s *step) offerWhole(x *set) {
 
 // keepsOnOneHost says whether the rule of a group has all members on one host, and nothing else.
 func (g *group) keepsOnOneHost() bool {
-	return g != nil && g.rule != nil && inOnePlace(*g.rule)
-}
-
-func inOnePlace(rule compute.Group) bool {
-	return rule.Policy == compute.Affinity && rule.Over == "" && rule.Skew == 0
+	return g != nil && g.rule != nil && cover.OnePlace(*g.rule)
 }
 
 // elsewhere says whether the group has members on hosts that are not of the set.
@@ -243,4 +241,19 @@ func (s *step) newWhole(insts []*compute.Instance) compute.QueueName {
 		return ""
 	}
 	return s.view.cover(insts)
+}
+
+// cover is the queue in which a set can be offered as one build; empty: in none, or not all read that.
+func (v View) cover(insts []*compute.Instance) compute.QueueName {
+	rule, ok := v.Groups[compute.GroupKey{Project: insts[0].Project, Name: insts[0].Boot.Group()}]
+	if !ok || !v.ReadWhole {
+		return ""
+	}
+	return cover.Queue(maps.Values(v.Queues), rule, v.fitsNowhere, insts)
+}
+
+// fitsNowhere says whether a queue's machine is too large for each host that the queue manager knows.
+func (v View) fitsNowhere(q compute.QueueName) bool {
+	hosts := v.Advice[q].Hosts
+	return hosts.Total() > 0 && hosts.NeverFits == hosts.Total()
 }

@@ -250,7 +250,7 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.placements(ctx, []kind{k})
+	out, err := s.placements(ctx, []kind{k}, false)
 	if err != nil {
 		return nil, err
 	}

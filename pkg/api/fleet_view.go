@@ -118,6 +118,16 @@ func (v *queues) of(b compute.Boot) *compute.Queue {
 	return &tier
 }
 
+// each are all that are listed.
+func (v *queues) each() (all []compute.Queue) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, q := range v.byName {
+		all = append(all, *q)
+	}
+	return all
+}
+
 // page is a page of all queues, or of a flavor's, by name: of those that are wanted, or of all.
 func (v *queues) page(
 	f compute.FlavorName, p Paging, wanted func(*compute.Queue) bool,

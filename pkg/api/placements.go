@@ -25,7 +25,8 @@ const placementsDescription = "Takes one boot as POST /v1/instances does, with a
 	"the quota would be used, how many of them hosts have room for now, all kinds together and behind what waits in " +
 	"their queues, what is short, and which machines would have to go so that one more fits. What waits in other queues " +
 	"for the same hosts is not counted, nor what was accepted and is not decided yet. What a boot is refused for is " +
-	"refused here in the same words; in a mix the field says in which kind. It is worked out from what hosts said last. " +
+	"refused here in the same words; in a mix the field says in which kind. With atomic they are one set, of which the quota " +
+	"and hosts take all or none. It is worked out from what hosts said last. " +
 	"Nothing is booted, reserved or written: what is true now may not be when they are booted."
 
 func (s *Server) routePlacements(api huma.API) {
@@ -73,10 +74,15 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		}
 		kinds = append(kinds, k)
 	}
-	if err := checkNamesHosts(ctx, asked); err != nil {
+	if in.Body.Atomic {
+		if err := checkSet(asked, kinds); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.checkNamesHosts(ctx, asked, kinds, in.Body.Atomic); err != nil {
 		return nil, err
 	}
-	out, err := s.placements(ctx, kinds)
+	out, err := s.placements(ctx, kinds, in.Body.Atomic)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +103,24 @@ func checkBeside(before []rest.MixKind, kinds []kind, a rest.MixKind, k kind) er
 
 // checkNamesHosts refuses a question that names hosts and is about several machines, but for callers that see what
 // hosts have: from how many fit on one host, or on all others, a project would learn what other projects have there.
-func checkNamesHosts(ctx context.Context, asked []rest.MixKind) error {
+// The group of a set names no host while no member is on one.
+func (s *Server) checkNamesHosts(ctx context.Context, asked []rest.MixKind, kinds []kind, atomic bool) error {
 	var all int64
 	for _, a := range asked {
 		all += cmp.Or(a.Count, 1)
 	}
-	at := slices.IndexFunc(asked, func(a rest.MixKind) bool { return a.Host != "" || len(a.Avoid) > 0 || a.Group != "" })
-	if at < 0 || all == 1 || callerOf(ctx).ReadsAll() {
+	if all == 1 || callerOf(ctx).ReadsAll() {
+		return nil
+	}
+	sh, at := s.presenter(ctx), -1
+	for i, a := range asked {
+		g := sh.group(kinds[i].asks)
+		if a.Host != "" || len(a.Avoid) > 0 || a.Group != "" && !(atomic && g != nil && g.All == 0) {
+			at = i
+			break
+		}
+	}
+	if at < 0 {
 		return nil
 	}
 	e := compute.Invalid("avoid", fmt.Sprintf("%d machines", all), "ask about one machine, or without host and avoid")
@@ -124,7 +141,7 @@ func checkNamesHosts(ctx context.Context, asked []rest.MixKind) error {
 func (in *placementsInput) asked() ([]rest.MixKind, error) {
 	asked, mixed := in.Body.Kinds()
 	if alone := in.Body; mixed {
-		alone.Mix = nil
+		alone.Mix, alone.Atomic = nil, false
 		if !reflect.ValueOf(alone).IsZero() {
 			return nil, compute.Invalid("mix", fmt.Sprintf("%d kinds", len(asked)), "give a mix or one boot, not both")
 		}
@@ -237,8 +254,8 @@ func (s *Server) existing(ctx context.Context, e entry) kind {
 // judgedForAKind is how often a host is judged for one kind: when hosts are filled, before it, and after it.
 const judgedForAKind = 6
 
-// placements says what would become of kinds of one project, of which there is at least one.
-func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements, error) {
+// placements says what would become of kinds of one project, of which there is at least one, by themselves or as a set.
+func (s *Server) placements(ctx context.Context, kinds []kind, atomic bool) (rest.Placements, error) {
 	done, err := s.beginJudging(ctx)
 	if err != nil {
 		return rest.Placements{}, err
@@ -300,7 +317,13 @@ func (s *Server) placements(ctx context.Context, kinds []kind) (rest.Placements,
 		out.Count, out.Fits, out.Admitted = out.Count+p.Count, out.Fits+p.Fits, out.Admitted+admitted[i]
 	}
 	out.Starts = out.Count > 0 && out.Admitted == out.Count && out.Fits == out.Count
-	sh.tell(&out, told, overQuota(limits, used, mix))
+	over := overQuota(limits, used, mix)
+	if atomic {
+		sh.tell(&out, told, nil)
+		sh.asSet(&out, kinds, hosts, over)
+	} else {
+		sh.tell(&out, told, over)
+	}
 	return out, nil
 }
 

@@ -3,10 +3,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,7 +32,8 @@ func (s *Server) routeReservations(api huma.API) {
 		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
 			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
 			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
-			"one of the same name that has not ended is refused with 409.")
+			"one of the same name that has not ended is refused with 409. Of two that nodes accept at the same moment the first "+
+			"in the log is made; the name then shows that one, with the other in refused.")
 	ask.DefaultStatus = http.StatusAccepted
 	route(s, api, ask, s.reserve)
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
@@ -125,6 +128,12 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
+	mine := compute.InstanceID("reservation " + string(v.Name)) // no instance has that id
+	done, err := s.locks.lock(ctx, instanceKey{project, mine})
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if err := s.catchUp(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +154,16 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	}
 	s.views.instances.accept(each, nil)
 	s.metrics.accepted()
-	return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
+	var made []entry // whatever else this node has heard of under that name
+	for _, a := range each {
+		if k, ok := s.views.instances.get(instanceKey{project, a.Instance}); ok {
+			made = append(made, k)
+		}
+	}
+	if len(made) == 0 {
+		return s.showReservation(ctx, &reservationInput{Project: project, Reservation: v.Name})
+	}
+	return &reservationOutput{Body: s.presenter(ctx).reservationOf(key, made, true)}, nil
 }
 
 // sameReservation answers a repeated request: the same one is done already, another one of the name is a mistake.
@@ -187,7 +205,9 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range s.views.instances.placeholders(key) {
+	all := s.views.instances.placeholders(key)
+	slices.SortStableFunc(all, freeFirst)
+	for _, k := range all {
 		if k.instance != nil && !k.instance.HoldsRoom() {
 			continue
 		}
@@ -199,6 +219,18 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 		}
 	}
 	return &reservationOutput{Body: v}, nil
+}
+
+// freeFirst is the order in which placeholders are deleted: what waits for one that is taken would go on in one that
+// is free.
+func freeFirst(a, b entry) int {
+	taken := func(k entry) int {
+		if k.boot().Placeholder().Taker != "" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Compare(taken(a), taken(b))
 }
 
 // checkReservation refuses a boot into a reservation that is not there, or is of something else.

@@ -4,6 +4,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,27 @@ func TestReservationTheSame(t *testing.T) {
 				t.Errorf("%d %s, published %+v", a.status, a.body, sent)
 			}
 		})
+	}
+}
+
+// TestReservationEndsFreeFirst: what waits in one that is taken finds no other one to go on in.
+func TestReservationEndsFreeFirst(t *testing.T) {
+	n := newNode(t)
+	until := start.Add(time.Hour)
+	n.has(placeholder(id1, compute.StateActive, start, until, id3), placeholder(id2, compute.StateActive, start, until, ""),
+		taker(id3, compute.StateQueued))
+	n.published()
+	into[rest.ReservationView](n.do("DELETE", "/v1/reservations/nightly", nil), 202)
+	var ended []compute.InstanceID
+	for _, rec := range n.published() {
+		req, err := wire.DecodeRequest(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = append(ended, req.Instance)
+	}
+	if !slices.Equal(ended, []compute.InstanceID{id2, id1}) {
+		t.Errorf("ended in this order: %v", ended)
 	}
 }
 

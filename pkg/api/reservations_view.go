@@ -25,6 +25,11 @@ func (s *presenter) reservation(key compute.ReservationKey, each bool) (out rest
 	if len(list) == 0 {
 		return out, false
 	}
+	return s.reservationOf(key, list, each), true
+}
+
+// reservationOf shows the one of these placeholders.
+func (s *presenter) reservationOf(key compute.ReservationKey, list []entry, each bool) (out rest.ReservationView) {
 	of, b := list[0].boot().Placeholder(), list[0].boot()
 	out = rest.ReservationView{
 		Project: key.Project, Name: key.Name, State: reservationEnded, Flavor: b.Flavor, With: b.With, Queue: list[0].queue(),
@@ -73,7 +78,10 @@ func (s *presenter) reservation(key compute.ReservationKey, each bool) (out rest
 	if out.State != reservationEnded {
 		out.Reason = nil
 	}
-	return out, true
+	if each {
+		out.Refused = s.lostTo(key, list[0])
+	}
+	return out
 }
 
 // placeholderOf is the placeholder that an instance waits for; nil: it waits for none.
@@ -168,7 +176,8 @@ func (v *instances) reservations(p compute.Project) (names []compute.Reservation
 	return names
 }
 
-// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last.
+// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last
+// that was made or refused for itself.
 func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -177,9 +186,8 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 		return nil
 	}
 	var last *entry
-	live := func(k *entry) bool { return k.instance == nil || k.instance.HoldsRoom() }
 	for k := range t.byReservation[key.Name] {
-		if last == nil || live(k) && !live(last) || live(k) == live(last) && last.requestedAt().Before(k.requestedAt()) {
+		if last == nil || rather(k, last) {
 			last = k
 		}
 	}
@@ -198,6 +206,9 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 func sameReservationOf(k, newest *entry) bool {
 	x, y := k.boot().Placeholder(), newest.boot().Placeholder()
 	decided := k.instance != nil && newest.instance != nil
+	if k.lostItsName() != newest.lostItsName() || k.lostItsName() && !k.requestedAt().Equal(newest.requestedAt()) {
+		return false
+	}
 	return x.Until.Equal(y.Until) && x.Size == y.Size && (x.From.Equal(y.From) || !decided) &&
 		(k.instance == nil || k.instance.EndedAt.IsZero() || !k.instance.EndedAt.Before(newest.requestedAt()))
 }

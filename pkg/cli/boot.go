@@ -46,9 +46,9 @@ machines run or have failed.
 
 With --count N the names are NAME-1 to NAME-N; with --atomic none of them starts
 unless each has a host, and all end if one fails. With --dry-run nothing is booted:
-it says what would become of them, refuses what a boot is refused for, and exits
-with 4 if the quota keeps some out, with 5 if they would not wait for room and
-there is none, and with 6 if you may not boot them.
+it says what would become of them, with --atomic as a set, refuses what a boot is
+refused for, and exits with 4 if the quota keeps some out, with 5 if they would not
+wait for room and there is none, and with 6 if you may not boot them.
 
 A request whose answer is lost is repeated and still makes one machine. For the
 same in a script that may run again, give --key: the same key and the same

@@ -150,7 +150,7 @@ func (f bootFlags) wouldBoot(ctx context.Context, c *client.Client, b compute.Bo
 	}
 	b.Name = f.nameOf(b.Name, f.count)
 	mix := client.MixOf(c.Project(), b, int64(f.count))
-	mix.ID = compute.InstanceID(f.id)
+	mix.ID, mix.Atomic = compute.InstanceID(f.id), f.atomic
 	return c.Placements(ctx, mix)
 }
 
@@ -177,9 +177,14 @@ func (f bootFlags) wouldBootUnder(ctx context.Context, c *client.Client, b compu
 	case there == f.count:
 		out.Summary = fmt.Sprintf("all %d are there already: nothing new would be booted", there)
 		return out, nil
+	case there > 0 && f.atomic:
+		return out, compute.Conflict("key", f.key, fmt.Sprintf("was used for %d of the %d alone", there, f.count),
+			"repeat that request as it was, or give a new key")
 	}
 	b.Name = f.nameOf(b.Name, f.count)
-	if out, err = c.Placements(ctx, client.MixOf(c.Project(), b, int64(f.count-there))); err == nil && there > 0 {
+	mix := client.MixOf(c.Project(), b, int64(f.count-there))
+	mix.Atomic = f.atomic
+	if out, err = c.Placements(ctx, mix); err == nil && there > 0 {
 		out.Summary = fmt.Sprintf("of %d there are %d already; %s", f.count, there, out.Summary)
 	}
 	return out, err
@@ -210,6 +215,9 @@ func placements(p client.Placements, now time.Time) []detail {
 	out := []detail{{"Starts now", starts}, {"Why", p.Summary}}
 	if p.Count > 1 {
 		out = append(out, detail{"Room for", fmt.Sprintf("%d of %d", p.Fits, p.Count)})
+	}
+	if p.Set != nil {
+		out = append(out, detail{"As a set", p.Set.Says})
 	}
 	out = append(out, detail{"Quota", quotaSteps(p.Quota)})
 	if len(p.Kinds) == 1 {

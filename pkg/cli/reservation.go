@@ -107,7 +107,7 @@ func runReserve(cmd *cobra.Command, s *settings, f reserveFlags, name string) er
 			ctx, cancel = context.WithTimeout(ctx, f.timeout)
 		}
 		defer cancel()
-		v, err = waitHeld(ctx, c, v)
+		v, err = waitHeld(ctx, c, w, v)
 	}
 	if err != nil {
 		return err
@@ -118,8 +118,11 @@ func runReserve(cmd *cobra.Command, s *settings, f reserveFlags, name string) er
 // lookEvery is how often a reservation that is waited for is looked at.
 const lookEvery = 500 * time.Millisecond
 
-// waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before.
-func waitHeld(ctx context.Context, c *client.Client, v client.Reservation) (client.Reservation, error) {
+// waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before. Where another
+// request had the name first, it is asked for again: the same one is done then, and any other one is refused.
+func waitHeld(
+	ctx context.Context, c *client.Client, w client.ReservationWish, v client.Reservation,
+) (client.Reservation, error) {
 	for v.State != "held" {
 		if v.State == "ended" {
 			why, code := "it has ended", compute.ReservationEnded
@@ -138,12 +141,28 @@ func waitHeld(ctx context.Context, c *client.Client, v client.Reservation) (clie
 			}
 		}
 		next, err := c.Reservation(ctx, v.Name)
+		if err == nil && isAnother(next, v) {
+			next, err = c.Reserve(ctx, w)
+		}
 		if err != nil {
 			return v, err
 		}
 		v = next
 	}
 	return v, nil
+}
+
+// isAnother says whether a reservation is not the one that was answered before, by their placeholders.
+func isAnother(v, before client.Reservation) bool {
+	if v.State == "ended" || len(v.Placeholders) == 0 || len(before.Placeholders) == 0 {
+		return false
+	}
+	for _, p := range v.Placeholders {
+		if p.ID == before.Placeholders[0].ID {
+			return false
+		}
+	}
+	return true
 }
 
 func newReservation(s *settings) *cobra.Command {
@@ -237,10 +256,16 @@ func reservationDetails(v client.Reservation) []detail {
 	if v.Reason != nil {
 		why = ": " + v.Reason.Message
 	}
+	var refused []string
+	for _, x := range v.Refused {
+		refused = append(refused, fmt.Sprintf("%d of %s until %s, asked for at %s: another request had the name first",
+			x.Count, compute.NameQueue(x.Flavor, x.With), shownTime(x.Until), shownTime(x.At)))
+	}
 	return []detail{
 		{"Reservation", string(v.Name)}, {"Project", string(v.Project)}, {"State", v.State + why}, {"Queue", string(v.Queue)},
 		{"Each", v.Resources.String()}, {"Machines", fmt.Sprintf("%d of %d held, %d taken, %d started", v.Held, v.Count, v.Taken, v.Started)},
 		{"From", shownTime(v.From)}, {"Until", shownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
+		{"Refused", strings.Join(refused, "\n")},
 	}
 }
 

@@ -30,8 +30,9 @@ type Build struct {
 	Group     *BuildGroup // nil: it is a member of none
 	// Hold is how long a claim may have to wait for its answer, which comes when all of its set were claimed; 0: it is of no set.
 	Hold time.Duration
-	// Preemptible says that its machine may be taken away for other work.
+	// Preemptible says that its machine may be taken away for other work, and TimesTaken how often it was.
 	Preemptible bool
+	TimesTaken  uint32
 	// Parts are the builds of a set that is offered whole: one host takes all of them or none. What is above is then
 	// of all together, and Instance and Attempt those of the part that leads (Instance.Leads). Empty: it is one
 	// machine.

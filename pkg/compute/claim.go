@@ -96,6 +96,7 @@ type Command struct {
 	In       InPlaceholder // confirm: whose room it has, for a host that has forgotten it
 	// Preemptible is of confirm, with Queue: its machine may be taken away for other work
 	Preemptible bool
+	TimesTaken  uint32  // beside it: how often it was
 	Noticed     bool    // beside it: the machine has notice, and goes
 	Voices      []Voice // CommandTwins; CommandBegun, CommandAlone: the one that is meant
 	At          time.Time

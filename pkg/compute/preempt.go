@@ -131,6 +131,20 @@ type Notice struct {
 	Going bool      // ThenRequeue: the time is over, or the guest has stopped, and its host is told to destroy it
 	Over  time.Time // when it was over, for this reason or another; zero: it is not
 	Taken bool      // once it is over: it was queued again because of it
+	Times uint32    // how often it was queued again because of a notice, of this one or of one before
+}
+
+// TimesTaken is how often the machine was taken away and queued again. Records of older versions know of the last
+// time alone.
+func (i *Instance) TimesTaken() uint32 {
+	n := i.LastNotice()
+	switch {
+	case n == nil:
+		return 0
+	case n.Taken:
+		return max(1, n.Times)
+	}
+	return n.Times
 }
 
 // Reason is why the instance does not run there any more.

@@ -28,7 +28,7 @@ const (
 	NoSuchReservation     ReasonCode = "NoSuchReservation"     // Detail names it, or says in what the request differs from it
 	ReservationFull       ReasonCode = "ReservationFull"       // Detail says how many placeholders it has
 	ReservationWaits      ReasonCode = "ReservationWaits"      // it waits for its placeholder, or for its time; Detail says which
-	ReservationEnded      ReasonCode = "ReservationEnded"      // its time is over, or its placeholder was deleted; Detail names it
+	ReservationEnded      ReasonCode = "ReservationEnded"      // its time is over, or its placeholder has ended and none is free; Detail says which
 	PinnedHostUnavailable ReasonCode = "PinnedHostUnavailable" // Host, Detail
 	BuildFailed           ReasonCode = "BuildFailed"           // Host, Attempt, Class
 	AttemptsExhausted     ReasonCode = "AttemptsExhausted"     // the instance's Failures tell each

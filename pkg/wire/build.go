@@ -57,6 +57,7 @@ func buildTo(b *compute.Build) *pb.Build {
 		Hold:           span(b.Hold),
 		Parts:          partsTo(b.Parts),
 		Preemptible:    b.Preemptible,
+		TimesTaken:     b.TimesTaken,
 		Placeholder:    b.Placeholder,
 		In:             inTo(b.In),
 	}
@@ -98,7 +99,7 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		In:        inReserved(r, m.GetIn()),
 		Trace:     r.trace(),
 
-		Preemptible: m.GetPreemptible(),
+		Preemptible: m.GetPreemptible(), TimesTaken: m.GetTimesTaken(),
 		Placeholder: m.GetPlaceholder(),
 	}
 }

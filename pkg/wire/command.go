@@ -31,6 +31,7 @@ func EncodeCommand(c compute.Command) Record {
 		At:       stamp(c.At),
 
 		Preemptible: c.Preemptible,
+		TimesTaken:  c.TimesTaken,
 		Noticed:     c.Noticed,
 	}, c.Trace)
 	if c.Build != nil {
@@ -66,6 +67,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Trace:    r.trace(),
 
 		Preemptible: m.GetPreemptible(),
+		TimesTaken:  m.GetTimesTaken(),
 		Noticed:     m.GetNoticed(),
 	}
 	if m.GetBuild() != nil {

@@ -45,7 +45,7 @@ func noticeTo(n *compute.Notice) *pb.Notice {
 	}
 	return &pb.Notice{
 		At: stamp(n.At), Until: stamp(n.Until), Host: text(n.Host), Queue: text(n.Queue), Priority: priorities.out(n.Class),
-		Going: n.Going, Over: stamp(n.Over), Taken: n.Taken,
+		Going: n.Going, Over: stamp(n.Over), Taken: n.Taken, Times: n.Times,
 	}
 }
 
@@ -58,7 +58,7 @@ func noticeFrom(r *reader, m *pb.Notice) *compute.Notice {
 		At: r.time("notice.at", m.GetAt()), Until: r.time("notice.until", m.GetUntil()),
 		Host: compute.HostID(m.GetHost()), Queue: compute.QueueName(m.GetQueue()),
 		Class: priorities.in(r, "notice.priority", m.GetPriority()), Going: m.GetGoing(),
-		Over: r.time("notice.over", m.GetOver()), Taken: m.GetTaken(),
+		Over: r.time("notice.over", m.GetOver()), Taken: m.GetTaken(), Times: m.GetTimes(),
 	}
 	r.check(n.Host.Check())
 	r.atMost("notice.queue", len(n.Queue), maxQueueName)

@@ -335,12 +335,12 @@ func preemptSamples() []sample {
 	noticed, made := inst, sampleInstanceRecord()
 	noticed.GiveNotice(&compute.Notice{
 		At: at(30), Until: at(31), Host: "host-17", Queue: "m1.large.priority-high", Class: compute.PriorityHigh, Going: true,
-		Over: at(32), Taken: true,
+		Over: at(32), Taken: true, Times: 3,
 	})
 	made.SetMadeRoom(2)
-	build.Preemptible = true
+	build.Preemptible, build.TimesTaken = true, 3
 	confirm, look, beacon := sampleCommand(compute.CommandConfirm), sampleCommand(compute.CommandLook), sampleBeacon()
-	confirm.Queue, confirm.Preemptible, confirm.Noticed = "m1.small.priority-low", true, true
+	confirm.Queue, confirm.Preemptible, confirm.Noticed, confirm.TimesTaken = "m1.small.priority-low", true, true, 3
 	look.Look = &compute.Look{Queue: "m1.large", Save: time.Minute, Preempt: true}
 	beacon.Preempts, beacon.Preemptible = true, compute.Resources{compute.VCPU: 2}
 	beacon.Taking = map[compute.QueueName]uint32{"m1.large": 3}

@@ -23,6 +23,17 @@ var (
 	small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}
 )
 
+// TestContractUnderPlaceholders: machines are what they are without package placeholder over the driver, and
+// placeholders are instances without a machine.
+func TestContractUnderPlaceholders(t *testing.T) {
+	empty := func(t *testing.T) hypervisortest.Subject {
+		w := fake.NewWorld()
+		return under(t, subject(t, func() *fake.World { return w }))
+	}
+	t.Run("machines", func(t *testing.T) { hypervisortest.Run(t, empty) })
+	t.Run("placeholders", func(t *testing.T) { hypervisortest.RunPlaceholders(t, empty) })
+}
+
 func TestContract(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		hypervisortest.Run(t, func(t *testing.T) hypervisortest.Subject {

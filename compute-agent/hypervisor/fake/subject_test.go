@@ -4,13 +4,17 @@ package fake_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/placeholder"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -60,6 +64,31 @@ func subject(t *testing.T, open func() *fake.World) hypervisortest.Subject {
 		Goodbye: "the guest shut down",
 		Up:      func(compute.InstanceID) {},
 	}
+}
+
+// under is a subject of which the driver keeps placeholders, too: as notes in a folder.
+func under(t *testing.T, s hypervisortest.Subject) hypervisortest.Subject {
+	folder := filepath.Join(t.TempDir(), "h1.placeholders")
+	over := func(d hypervisor.Driver) hypervisor.Driver {
+		o, err := placeholder.Over(d, folder, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	below, reopen, left := s.Driver, s.Reopen, s.Left
+	s.Driver, s.Reopen = over(below), func() hypervisor.Driver { return over(reopen()) }
+	for i, c := range s.Crashes {
+		s.Crashes[i].Driver = func() hypervisor.Driver { return over(c.Driver()) }
+	}
+	s.Left = func() []string {
+		notes, err := filepath.Glob(filepath.Join(folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(left(), notes...)
+	}
+	return s
 }
 
 func (b *bench) ok(err error) {

@@ -50,6 +50,9 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	if err := s.Instance.Check(); err != nil {
 		return hypervisor.Reject("%v", err)
 	}
+	if ctx.Err() != nil { // a note is written at once, or not begun
+		return ctx.Err()
+	}
 	was, there, err := d.notes.read(s.Instance)
 	switch {
 	case err != nil:
@@ -70,6 +73,8 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 		return err
 	case !there:
 		return d.Driver.Launch(ctx, id, a, c)
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case m.Attempt != a || m.Claim != c:
 		return hypervisor.Refuse("placeholder %s was prepared for attempt %d, claim %s, and not for attempt %d, claim %s",
 			id, m.Attempt, m.Claim, a, c)
@@ -82,6 +87,9 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 
 // Destroy removes a placeholder, or the machine.
 func (d *Driver) Destroy(ctx context.Context, id compute.InstanceID) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	removed, err := d.notes.remove(id)
 	if removed || err != nil {
 		return err

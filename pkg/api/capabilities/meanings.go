@@ -102,7 +102,7 @@ func reasons() []rest.Meaning {
 		{compute.NoSuchReservation, "the project has no reservation of this name and kind that has not ended"},
 		{compute.ReservationFull, "others have all of the reservation"},
 		{compute.ReservationWaits, "it waits until a host holds its place in the reservation, or until that begins"},
-		{compute.ReservationEnded, "the time of the reservation is over, or its place in it was deleted"},
+		{compute.ReservationEnded, "the time of the reservation is over, or its place in it has ended and no other is free"},
 		{compute.PinnedHostUnavailable, "the one host that it may run on cannot take it"},
 		{compute.BuildFailed, "an attempt to build it failed on a host"},
 		{compute.AttemptsExhausted, "as many attempts failed as the request allows"},

@@ -62,7 +62,7 @@ func Examples() []Example {
 		{Operation: "explain-instance", Path: "/v1/instances/" + ID + "/explain?project=web"},
 		{Operation: "explain-boot", Path: "/v1/explain?project=web&flavor=m1.small&with=disk%3Dssd"},
 		{Operation: "ask-placements", Path: "/v1/placements?project=web",
-			Body: `{"mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
+			Body: `{"atomic": true, "mix": [{"flavor": "m1.small", "count": 5}, {"flavor": "m1.small", "with": {"disk": "ssd"}}]}`},
 		{Operation: "show-console", Path: "/v1/instances/" + ID + "/console?project=web&offset=-4096"},
 		{Operation: "follow-events", Path: "/v1/events?project=web&follow=false"},
 		{Operation: "show-story", Path: "/v1/instances/" + ID + "/events?project=web"},

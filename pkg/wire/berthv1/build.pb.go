@@ -79,6 +79,8 @@ type Build struct {
 	// preemptible says that the machine may be taken away for other work. A host of an older version, which overlooks it,
 	// keeps the machine.
 	Preemptible bool `protobuf:"varint,23,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
+	// times_taken is beside that how often it was taken away before: a host takes away rather what was taken less often.
+	TimesTaken uint32 `protobuf:"varint,25,opt,name=times_taken,json=timesTaken,proto3" json:"times_taken,omitempty"`
 	// placeholder says that there is no machine to make: the host holds the room for another instance. Only in schema 6.
 	Placeholder bool `protobuf:"varint,22,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	// in is the placeholder on the host whose room it gets; absent: it needs room of its own. Only in schema 6.
@@ -271,6 +273,13 @@ func (x *Build) GetPreemptible() bool {
 	return false
 }
 
+func (x *Build) GetTimesTaken() uint32 {
+	if x != nil {
+		return x.TimesTaken
+	}
+	return 0
+}
+
 func (x *Build) GetPlaceholder() bool {
 	if x != nil {
 		return x.Placeholder
@@ -418,7 +427,7 @@ var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\a\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\b\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -443,7 +452,9 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"\x05group\x18\x13 \x01(\v2\x14.berth.v1.BuildGroupR\x05group\x12-\n" +
 	"\x04hold\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12%\n" +
 	"\x05parts\x18\x15 \x03(\v2\x0f.berth.v1.BuildR\x05parts\x12 \n" +
-	"\vpreemptible\x18\x17 \x01(\bR\vpreemptible\x12 \n" +
+	"\vpreemptible\x18\x17 \x01(\bR\vpreemptible\x12\x1f\n" +
+	"\vtimes_taken\x18\x19 \x01(\rR\n" +
+	"timesTaken\x12 \n" +
 	"\vplaceholder\x18\x16 \x01(\bR\vplaceholder\x12'\n" +
 	"\x02in\x18\x18 \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +

@@ -168,6 +168,8 @@ type Command struct {
 	Preemptible bool `protobuf:"varint,18,opt,name=preemptible,proto3" json:"preemptible,omitempty"`
 	// noticed says that its place has been asked for, and that it goes: confirm with a queue.
 	Noticed bool `protobuf:"varint,20,opt,name=noticed,proto3" json:"noticed,omitempty"`
+	// times_taken is how often it was taken away before: confirm with a queue.
+	TimesTaken uint32 `protobuf:"varint,21,opt,name=times_taken,json=timesTaken,proto3" json:"times_taken,omitempty"`
 	// in is the placeholder that the instance has: confirm with a queue. Absent: none.
 	In            *InPlaceholder `protobuf:"bytes,17,opt,name=in,proto3" json:"in,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -328,6 +330,13 @@ func (x *Command) GetNoticed() bool {
 		return x.Noticed
 	}
 	return false
+}
+
+func (x *Command) GetTimesTaken() uint32 {
+	if x != nil {
+		return x.TimesTaken
+	}
+	return 0
 }
 
 func (x *Command) GetIn() *InPlaceholder {
@@ -567,7 +576,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x05\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x05\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -587,7 +596,9 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x05queue\x18\x0f \x01(\tR\x05queue\x12\x14\n" +
 	"\x05group\x18\x10 \x01(\tR\x05group\x12 \n" +
 	"\vpreemptible\x18\x12 \x01(\bR\vpreemptible\x12\x18\n" +
-	"\anoticed\x18\x14 \x01(\bR\anoticed\x12'\n" +
+	"\anoticed\x18\x14 \x01(\bR\anoticed\x12\x1f\n" +
+	"\vtimes_taken\x18\x15 \x01(\rR\n" +
+	"timesTaken\x12'\n" +
 	"\x02in\x18\x11 \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\"W\n" +
 	"\x05Voice\x12\x18\n" +
 	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +

@@ -619,7 +619,10 @@ type Notice struct {
 	// over is when it was over: the machine was gone, or was deleted or lost meanwhile. Absent: it is not.
 	Over *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=over,proto3" json:"over,omitempty"`
 	// taken says, once it is over, that it waited in its queue again because of it, and not that it was deleted or lost.
-	Taken         bool `protobuf:"varint,8,opt,name=taken,proto3" json:"taken,omitempty"`
+	Taken bool `protobuf:"varint,8,opt,name=taken,proto3" json:"taken,omitempty"`
+	// times is how often it waited in its queue again because of a notice, of this one or of one before. 0 beside taken: once;
+	// older versions do not count.
+	Times         uint32 `protobuf:"varint,9,opt,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -708,6 +711,13 @@ func (x *Notice) GetTaken() bool {
 		return x.Taken
 	}
 	return false
+}
+
+func (x *Notice) GetTimes() uint32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
 }
 
 // Placeholder is one of a reservation.
@@ -1081,7 +1091,7 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x02in\x18& \x01(\v2\x17.berth.v1.InPlaceholderR\x02in\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb2\x02\n" +
 	"\x06Notice\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x12\n" +
@@ -1090,7 +1100,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\bpriority\x18\x05 \x01(\x0e2\x12.berth.v1.PriorityR\bpriority\x12\x14\n" +
 	"\x05going\x18\x06 \x01(\bR\x05going\x12.\n" +
 	"\x04over\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04over\x12\x14\n" +
-	"\x05taken\x18\b \x01(\bR\x05taken\"\xcf\x01\n" +
+	"\x05taken\x18\b \x01(\bR\x05taken\x12\x14\n" +
+	"\x05times\x18\t \x01(\rR\x05times\"\xcf\x01\n" +
 	"\vPlaceholder\x12 \n" +
 	"\vreservation\x18\x01 \x01(\tR\vreservation\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12.\n" +

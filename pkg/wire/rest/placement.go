@@ -9,7 +9,8 @@ type Mix struct {
 	Boot
 	Flavor compute.FlavorName `json:"flavor,omitempty" doc:"The size of the machine, unless mix is given." example:"m1.small"`
 	Count  int64              `json:"count,omitempty" doc:"How many of them; left out: 1." example:"3"`
-	Mix    []MixKind          `json:"mix,omitempty" nullable:"false" doc:"Several kinds at once; no other field is given then."`
+	Atomic bool               `json:"atomic,omitempty" doc:"They are one set, as POST /v1/sets boots it: all start or none."`
+	Mix    []MixKind          `json:"mix,omitempty" nullable:"false" doc:"Several kinds at once; no other field is given then, but for atomic."`
 }
 
 // MixKind is so many boots of one kind.
@@ -40,9 +41,17 @@ type Placements struct {
 	Quota        []QuotaStep     `json:"quota" nullable:"false" doc:"By class, in alphabetical order: of all, then of the classes of priority that have limits of their own."`
 	Refused      *Reason         `json:"refused,omitempty" doc:"The quota that keeps out some of them, if one does."`
 	Kinds        []Placement     `json:"kinds" nullable:"false" doc:"Each kind, in the order given."`
+	Set          *SetPlacement   `json:"set,omitempty" doc:"With atomic: how they would be offered to hosts as a set."`
 	YouCan       []string        `json:"you_can" nullable:"false" doc:"What its project can do so that all start."`
 	OperatorsCan []string        `json:"operators_can,omitempty" nullable:"false" doc:"What operators can do; shown to them alone."`
 	Oldest       float64         `json:"oldest_beacon_seconds" doc:"The age of the oldest beacon that counts: since this node heard it, or, if that was before it began, since it was written."`
+}
+
+// SetPlacement says how a set would be offered to hosts.
+type SetPlacement struct {
+	Size  int64             `json:"size" doc:"How many machines it has."`
+	Whole compute.QueueName `json:"whole,omitempty" doc:"The queue in which it would be offered whole, as one build that one host takes; absent: each part is offered by itself, in its own queue."`
+	Says  string            `json:"says" doc:"The same in a sentence, with why it is offered in parts where its group wants all of it on one host."`
 }
 
 // QuotaStep is what the quota of one class would be used.

@@ -78,6 +78,22 @@ type ReservationView struct {
 	Until     time.Time               `json:"until,omitzero" doc:"When it ends. What was booted into it goes on."`
 
 	Placeholders []PlaceholderView `json:"placeholders,omitempty" nullable:"false" doc:"One for each machine. In lists they are left out."`
+
+	Refused []RefusedReservation `json:"refused,omitempty" nullable:"false" doc:"Requests for the same name that were accepted at another node at the same time, and refused since this one was first; at most 20, the newest first. In lists they are left out."`
+}
+
+// RefusedReservation is a request for a reservation of a name that another one had.
+type RefusedReservation struct {
+	At       time.Time          `json:"at" doc:"When it was accepted."`
+	Flavor   compute.FlavorName `json:"flavor"`
+	With     compute.Choices    `json:"with,omitempty"`
+	Priority string             `json:"priority,omitempty" enum:"low,high" doc:"Absent: normal."`
+	Count    int                `json:"count"`
+	From     time.Time          `json:"from,omitzero"`
+	Until    time.Time          `json:"until,omitzero"`
+	Reason   *Reason            `json:"reason,omitempty"`
+
+	Placeholders []compute.InstanceID `json:"placeholders" nullable:"false" doc:"What the answer to that request told of: all of them ended at once."`
 }
 
 // PlaceholderView is one of a reservation: an instance without a machine.

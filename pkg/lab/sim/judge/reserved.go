@@ -60,6 +60,7 @@ func checkReserved(r *Recording) (wrong []Violation) {
 		}
 	}
 	wrong = append(wrong, r.inVain()...)
+	wrong = append(wrong, r.leftOver()...)
 	return append(wrong, r.tooEarly(last)...)
 }
 

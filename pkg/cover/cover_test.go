@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package admit
+package cover
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestTheQueueThatCovers a set: the smallest open one whose machine has as much of all, on hosts that each of the set may
-// have; one that asks more of hosts, or has what nobody needs, only if there is no other.
+// TestTheQueueThatCovers a set: the smallest open one whose machine has as much of all, on hosts that each of the set
+// may have; one that asks more of hosts, or has what nobody needs, only if there is no other.
 func TestTheQueueThatCovers(t *testing.T) {
 	amounts := func(cpus, memory, gpus int64) compute.Resources {
 		r := compute.Resources{compute.VCPU: cpus, compute.MemoryMB: memory}
@@ -36,7 +37,7 @@ func TestTheQueueThatCovers(t *testing.T) {
 	elsewhere, pinned, wordy := *two, *two, *two
 	elsewhere.Boot.Rules = compute.InGroup("other")
 	pinned.Boot.Host = "h1"
-	wordy.Boot.UserData = compute.UserData(strings.Repeat("x", mostWhole+1))
+	wordy.Boot.UserData = compute.UserData(strings.Repeat("x", MostText+1))
 	high := *two
 	high.Boot.Rules = compute.RulesOf("near", compute.Set{}, compute.PriorityHigh)
 	slow := *two
@@ -65,20 +66,16 @@ func TestTheQueueThatCovers(t *testing.T) {
 		"their class has no tier":  {[]compute.Queue{exact}, []*compute.Instance{&high, &high}, ""},
 		"too much text":            {[]compute.Queue{exact}, []*compute.Instance{two, &wordy}, ""},
 	} {
-		v := NewView()
-		v.ReadWhole = true
-		for _, g := range []compute.GroupName{"near", "other"} {
-			rule := compute.Group{Project: "p", Name: g, Policy: compute.Affinity}
-			v.Groups[rule.Key()] = rule
-		}
-		for _, q := range c.queues {
-			v.Queues[q.Name] = q
-		}
-		if got := v.cover(c.insts); got != c.want {
+		near := compute.Group{Project: "p", Name: "near", Policy: compute.Affinity}
+		none := func(compute.QueueName) bool { return false }
+		if got := Queue(slices.Values(c.queues), near, none, c.insts); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if v.ReadWhole = false; v.cover(c.insts) != "" {
-			t.Errorf("%s: though not all read it", name)
+		soft := near
+		soft.Policy = compute.SoftAffinity
+		all := func(compute.QueueName) bool { return true }
+		if Queue(slices.Values(c.queues), soft, none, c.insts)+Queue(slices.Values(c.queues), near, all, c.insts) != "" {
+			t.Errorf("%s: though the rule is soft, or each queue too large", name)
 		}
 	}
 }
