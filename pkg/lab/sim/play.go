@@ -227,10 +227,13 @@ func (w *play) observe() (stop func()) {
 				each(r)
 			}
 		}
-		r := kafkaread.NewReader(cfg, o)
 		readers.Go(func() {
-			if err := r.Run(ctx); err != nil {
-				w.rec.AddNote("observer", err.Error())
+			for again := true; again; {
+				err := kafkaread.NewReader(cfg, o).Run(ctx)
+				if err != nil {
+					w.rec.AddNote("observer", err.Error())
+				}
+				again = err != nil && compute.KindOf(err) == compute.KindConflict && ctx.Err() == nil // a tier may be made anew
 			}
 		})
 	}
