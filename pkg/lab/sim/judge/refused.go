@@ -283,7 +283,8 @@ func checkForged(r *Recording) (wrong []Violation) {
 		}
 		ofSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && r.partNamed(i.Boot.Name)
 		taken := i.Reason != nil && i.Reason.Code == compute.Preempted // checkPreempted
-		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		over := i.IsPlaceholder() && r.reservationOver(i, w.Seen)
+		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !over && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
 			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
 		}) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)

@@ -59,7 +59,7 @@ func checkReserved(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("reserved", i.ID, over, "%s is %s, and its reservation is over", i.Boot.Name, i.State)...)
 		}
 	}
-	wrong = append(wrong, r.inVain()...)
+	wrong = append(append(wrong, r.inVain()...), r.refusedInReservations()...)
 	return append(wrong, r.tooEarly(last)...)
 }
 
@@ -103,21 +103,11 @@ func (r *Recording) reservationAsked(i compute.Instance) *Ask {
 	return &r.Asks[n]
 }
 
-// withTakers adds all boots into reservations to the others that are wanted.
-func (r *Recording) withTakers(all map[string]Wanted) map[string]Wanted {
-	for _, a := range r.Asks {
-		if a.Op != schedule.LoadTake {
-			continue
-		}
-		x := want(r.Schedule, a)
-		for _, of := range r.Asks {
-			if of.Op == schedule.LoadReserve && of.Name == string(x.Boot.Reservation()) {
-				x.Begins = of.Began.Add(of.From.Duration())
-			}
-		}
-		all[a.Name] = x
-	}
-	return all
+// reservationOver says whether the time for which a placeholder was asked for may be over.
+func (r *Recording) reservationOver(i compute.Instance, at time.Time) bool {
+	a := r.reservationAsked(i)
+	return a != nil && a.Op == schedule.LoadReserve &&
+		!at.Add(r.Schedule.World.Drifts()).Before(a.Began.Truncate(time.Millisecond).Add((a.From + a.For).Duration()))
 }
 
 // ofReservations are the instances of the project that has some, as they were last.
@@ -131,8 +121,6 @@ func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
 	return of
 }
 
-// otherwise says whether a rule is another for an instance of a reservation. A placeholder was not asked for as a boot, is no
-// machine that could run twice, and a loss of power does not end it. checkReserved judges these; all else holds for all.
-func otherwise(rule string, i compute.Instance) bool {
-	return i.IsPlaceholder() && (rule == "request" || rule == "I2")
-}
+// otherwise says whether a rule is another for an instance of a reservation. A placeholder is no machine that could run twice,
+// and a loss of power does not end it. checkReserved judges these; all else holds for all.
+func otherwise(rule string, i compute.Instance) bool { return i.IsPlaceholder() && rule == "I2" }

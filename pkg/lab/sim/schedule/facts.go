@@ -283,7 +283,7 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 			}
 		}
 		if l.Op == LoadReserve {
-			add(*l.Boot, nil)
+			add(*l.Boot, l.Boot.With)
 		}
 		for _, b := range l.Boots {
 			add(b, b.With)
