@@ -79,7 +79,7 @@ func (s Schedule) Misses(h compute.HostID) bool {
 		switch {
 		case f.Who == "" || f.Who == "broker" || f.Dead != "":
 			return true
-		case f.Who != string(h), f.Kind == FaultKill, f.Kind == FaultPower:
+		case f.Who != string(h), f.Kind == FaultKill, f.Kind == FaultPower, f.Kind == FaultUpgrade:
 			return false
 		}
 		return f.Kind != FaultRing

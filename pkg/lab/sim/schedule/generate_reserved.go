@@ -26,6 +26,7 @@ func (g *generator) reserved() {
 	if g.small && g.chance(0.4) {
 		g.crowdedRoom("crowd")
 	}
+	g.upgraded(g.length + 20)
 }
 
 // crowdedRoom reserves more than nearly full hosts have room for, and boots into that before any is held: what is held is not
@@ -52,13 +53,20 @@ func (g *generator) reservation(name string) {
 		At: at, Op: LoadReserve, Name: name, Project: Reserving, Count: 1 + g.IntN(3),
 		From: pick(g, 0, 0, g.between(5, 30)), For: pick(g, g.between(60, 90), 3*3600), Boot: &like,
 	}
+	later := Seconds(0)
+	if g.s.Resizes(like.Flavor) { // boots that come when its queue is made anew find the room that is held
+		l.For, later = 3*3600, g.between(60, 110)
+	}
 	g.add(l)
 	for i := range 1 + g.IntN(l.Count+1) {
 		b := compute.Boot{Flavor: like.Flavor, With: like.With, Attempts: compute.Attempt(1 + g.IntN(4))}
 		b.Reserving(compute.ReservationName(name))
 		take := Load{
-			At: l.At + g.between(0.5, 20), Op: LoadTake, Name: fmt.Sprintf("%s-into-%d", name, i+1), Project: Reserving, Own: "id",
+			At: l.At + g.between(0.5, 30), Op: LoadTake, Name: fmt.Sprintf("%s-into-%d", name, i+1), Project: Reserving, Own: "id",
 			Boot: &b,
+		}
+		if i == 0 {
+			take.At += later
 		}
 		g.add(take)
 		if g.chance(0.5) {
@@ -79,11 +87,9 @@ func (g *generator) reservation(name string) {
 // mostly around that time, where there is one; some with a choice, and where anything has a class, with one.
 func (g *generator) reservedAs() (like compute.Boot, at Seconds) {
 	like, at = compute.Boot{Flavor: pick(g, g.s.World.Flavors...).Name}, g.between(0, g.length/2)
-	var changes []Load
-	for _, l := range g.s.Load {
-		if l.Flavor != nil {
-			changes = append(changes, l)
-		}
+	changes := only(g.s.Load, func(l Load) bool { return l.Op == LoadResize })
+	if len(changes) == 0 {
+		changes = only(g.s.Load, func(l Load) bool { return l.Flavor != nil })
 	}
 	switch {
 	case len(changes) > 0 && g.chance(0.7):
@@ -96,6 +102,10 @@ func (g *generator) reservedAs() (like compute.Boot, at Seconds) {
 		like.Rules = compute.RulesOf("", compute.Set{}, pick(g, compute.Priorities()...))
 	}
 	return like, at
+}
+
+func only(list []Load, keep func(Load) bool) []Load {
+	return slices.DeleteFunc(slices.Clone(list), func(l Load) bool { return !keep(l) })
 }
 
 // Reserves says whether there is a reservation.
