@@ -226,25 +226,14 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 	if i.Waits() {
 		return true // the rest of its set may find no room
 	}
-	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
+	key := compute.GroupKey{Project: i.Project, Name: i.Boot.Group()}
+	rule, ok := w.World.Group(key)
 	if !ok {
 		return false
 	}
-	if judge.Uneven(w.rec.Instances(), i, rule, w.Axis(rule.Spread)) != "" {
-		return true
-	}
-	if rule.Policy.Soft() {
-		return false
-	}
-	here, all := uint32(0), uint32(0)
-	for _, other := range w.rec.Instances() {
-		if other.Project == i.Project && other.Boot.Group() == rule.Name && other.State.OnHost() {
-			if all++; other.Host == h {
-				here++
-			}
-		}
-	}
-	return rule.Policy.Apart() && here >= rule.Most || rule.Policy.Together() && here < all
+	now := w.rec.Instances()
+	return judge.Uneven(now, i, rule, w.Axis(rule.Spread)) != "" ||
+		slices.ContainsFunc(w.rec.RulesNow(key), func(rule compute.Group) bool { return judge.RuledOut(now, rule, i, h) })
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {
