@@ -16,7 +16,7 @@ const Reserving compute.Project = "green"
 // reserved has some worlds hold room for boots to come, beside all else. It has numbers of its own, as rare has. Where turns are
 // small there are none: all placeholders are asked for in one request.
 func (g *generator) reserved() {
-	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 48))
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 52))
 	if g.s.World.TurnBytes > 0 || !g.chance(0.15) {
 		return
 	}
