@@ -171,6 +171,20 @@ func (w *play) closing() (left []string) {
 			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.At(closed[q])))
 		}
 	}
+	return append(left, w.reserved()...)
+}
+
+// soonOver is how long a reservation may last for its end to be awaited, and overFor for how long after it is watched.
+const soonOver, overFor = 5 * time.Minute, 40 * time.Second
+
+// reserved lists the reservations of which the end is soon, or was just now.
+func (w *play) reserved() (left []string) {
+	for _, l := range w.Load {
+		long := (l.From + l.For).Duration()
+		if l.Op == schedule.LoadReserve && long < soonOver && time.Since(w.rec.Start) < l.At.Duration()+long+overFor {
+			left = append(left, "reservation "+l.Name+" is not over for long")
+		}
+	}
 	return left
 }
 

@@ -48,19 +48,39 @@ func checkReserved(r *Recording) (wrong []Violation) {
 				i.Boot.Name, i.Host, p.State, p.Host)...)
 		}
 	}
-	for _, i := range last {
-		taker := i.Boot.Placeholder().Taker
-		if t, there := last[taker]; i.HoldsRoom() && taker != "" && !r.Settled.IsZero() && (!there || t.Boot.In().ID != i.ID ||
-			t.State.Ended() && t.EndedAt.Before(r.Settled)) {
-			wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is taken by %s, which has ended", i.Boot.Name, taker)...)
-		}
-		over := i.Boot.Placeholder().Until.Add(endsIn)
-		if i.HoldsRoom() && !r.Settled.IsZero() && over.Before(r.Settled) && len(r.Schedule.World.Clocks) == 0 {
-			wrong = append(wrong, broken("reserved", i.ID, over, "%s is %s, and its reservation is over", i.Boot.Name, i.State)...)
+	wrong = slices.Concat(wrong, r.inVain(), r.refusedInReservations(), r.heldInVain())
+	return append(wrong, r.tooEarly(last)...)
+}
+
+// heldInVain finds, in what there was once all was settled, placeholders that are taken by what has ended, and those of
+// reservations that are over.
+func (r *Recording) heldInVain() (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		if !w.Removed && !r.Settled.IsZero() && !w.Seen.After(r.Settled) {
+			last[w.Instance.ID] = w.Instance
 		}
 	}
-	wrong = append(append(wrong, r.inVain()...), r.refusedInReservations()...)
-	return append(wrong, r.tooEarly(last)...)
+	for _, i := range last {
+		if !i.HoldsRoom() {
+			continue
+		}
+		if taker := i.Boot.Placeholder().Taker; taker != "" {
+			if t, there := last[taker]; !there || t.Boot.In().ID != i.ID || t.State.Ended() && t.EndedAt.Before(r.Settled.Add(-endsIn)) {
+				wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is taken by %s, which has ended", i.Boot.Name, taker)...)
+			}
+		}
+		a := r.reservationAsked(i)
+		if a == nil || len(r.Schedule.World.Clocks) > 0 {
+			continue
+		}
+		until := a.Began.Add((a.From + a.For).Duration())
+		if latest(until, r.Calm, r.Up).Add(endsIn).Before(r.Settled) {
+			wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is %s, and its reservation was over at %s",
+				i.Boot.Name, i.State, r.At(until))...)
+		}
+	}
+	return wrong
 }
 
 // tooEarly finds what ran before its reservation began.
