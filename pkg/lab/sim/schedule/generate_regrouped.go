@@ -21,9 +21,9 @@ func (g *generator) regrouped() {
 	if len(w.Groups) == 0 {
 		return
 	}
-	zones := g.s.Axis(spreadAxis)
-	if len(zones.Values) > 0 && g.chance(0.7) {
-		g.overZones(zones)
+	axis := g.s.Axis(spreadAxis)
+	if len(axis.Values) > 0 && g.chance(0.7) {
+		g.overValues(axis)
 	}
 	if !g.chance(0.6) {
 		return
@@ -33,14 +33,14 @@ func (g *generator) regrouped() {
 			continue
 		}
 		for range pick(g, 0, 1, 1, 2) {
-			next := g.otherRule(was, len(zones.Values) > 0)
+			next := g.otherRule(was, len(axis.Values) > 0)
 			g.add(Load{At: g.between(0.5, g.length+10), Op: LoadGroup, Project: was.Project, Group: &next})
 		}
 	}
 }
 
 // otherRule is one that a group may come to have.
-func (g *generator) otherRule(was compute.Group, zones bool) compute.Group {
+func (g *generator) otherRule(was compute.Group, valued bool) compute.Group {
 	next := compute.Group{
 		Project: was.Project, Name: was.Name,
 		Policy: pick(g, compute.AntiAffinity, compute.AntiAffinity, compute.Affinity, compute.SoftAntiAffinity, compute.SoftAffinity),
@@ -48,14 +48,14 @@ func (g *generator) otherRule(was compute.Group, zones bool) compute.Group {
 	if next.Policy.Apart() {
 		next.Most = uint32(1 + g.IntN(3))
 	}
-	if over := was.Name == zoned || g.chance(0.2); zones && over && !next.Policy.Soft() {
+	if over := was.Name == zoned || g.chance(0.2); valued && over && !next.Policy.Soft() {
 		next.Over = spreadAxis
 	}
 	return next
 }
 
-// overZones has members of groups be members of one whose rule is over zones, and choose one: the same if it is asked for again.
-func (g *generator) overZones(zones compute.Capability) {
+// overValues has members of groups be members of one whose rule is over zones, and choose one: the same if it is asked for again.
+func (g *generator) overValues(axis compute.Capability) {
 	w := &g.s.World
 	w.Groups = slices.Clone(w.Groups)
 	for _, p := range []compute.Project{"red", "blue"} {
@@ -74,7 +74,7 @@ func (g *generator) overZones(zones compute.Capability) {
 		value, asked := in[l.Name]
 		if !asked {
 			if g.chance(0.6) {
-				value = pick(g, zones.Values...).Value
+				value = pick(g, axis.Values...).Value
 			}
 			in[l.Name] = value
 		}
