@@ -171,6 +171,20 @@ func (w *play) closing() (left []string) {
 			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.At(closed[q])))
 		}
 	}
+	return append(left, w.reserved()...)
+}
+
+// soonOver is how long a reservation may last for its end to be awaited, and overFor for how long after it is watched.
+const soonOver, overFor = 5 * time.Minute, 40 * time.Second
+
+// reserved lists the reservations of which the end is soon, or was just now.
+func (w *play) reserved() (left []string) {
+	for _, l := range w.Load {
+		long := (l.From + l.For).Duration()
+		if l.Op == schedule.LoadReserve && long < soonOver && time.Since(w.rec.Start) < l.At.Duration()+long+overFor {
+			left = append(left, "reservation "+l.Name+" is not over for long")
+		}
+	}
 	return left
 }
 
@@ -226,25 +240,14 @@ func (w *play) ruledOut(i compute.Instance, h compute.HostID) bool {
 	if i.Waits() {
 		return true // the rest of its set may find no room
 	}
-	rule, ok := w.World.Group(compute.GroupKey{Project: i.Project, Name: i.Boot.Group()})
+	key := compute.GroupKey{Project: i.Project, Name: i.Boot.Group()}
+	rule, ok := w.World.Group(key)
 	if !ok {
 		return false
 	}
-	if judge.Uneven(w.rec.Instances(), i, rule, w.Axis(rule.Spread)) != "" {
-		return true
-	}
-	if rule.Policy.Soft() {
-		return false
-	}
-	here, all := uint32(0), uint32(0)
-	for _, other := range w.rec.Instances() {
-		if other.Project == i.Project && other.Boot.Group() == rule.Name && other.State.OnHost() {
-			if all++; other.Host == h {
-				here++
-			}
-		}
-	}
-	return rule.Policy.Apart() && here >= rule.Most || rule.Policy.Together() && here < all
+	now := w.rec.Instances()
+	return judge.Uneven(now, i, rule, w.Axis(rule.Spread)) != "" ||
+		slices.ContainsFunc(w.rec.RulesNow(key), func(rule compute.Group) bool { return judge.RuledOut(now, rule, i, h) })
 }
 
 func (w *play) free(h schedule.Host) compute.Resources {

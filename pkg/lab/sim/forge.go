@@ -198,8 +198,8 @@ func (w *play) forged(r *rand.Rand) (wire.Record, bool) {
 // forgedName is what a stranger's boots are called.
 const forgedName = "forged"
 
-// forgedRequest is what might do most harm: the end of a machine that is there, a power command, a boot of what is not
-// there, or that a host is dead.
+// forgedRequest is what might do most harm: the end of a machine or placeholder that is there, a power command, a boot of what
+// is not there, also into a reservation, another reservation, or that a host is dead.
 func (w *play) forgedRequest(r *rand.Rand) (rec wire.Record, x compute.Request, ok bool) {
 	all := w.rec.Instances()
 	ids := slices.Sorted(maps.Keys(all))
@@ -211,8 +211,8 @@ func (w *play) forgedRequest(r *rand.Rand) (rec wire.Record, x compute.Request, 
 		Project: inst.Project, Instance: inst.ID, At: time.Now(), Hard: true, Command: "forged",
 		Op: []compute.RequestOp{
 			compute.OpDelete, compute.OpStop, compute.OpReboot, compute.OpBoot, compute.OpBoot, compute.OpForget,
-			compute.OpFence,
-		}[r.IntN(7)],
+			compute.OpFence, compute.OpReserve,
+		}[r.IntN(8)],
 	}
 	partition := wire.Partition(x.Project, w.World.Partitions)
 	switch {
@@ -220,6 +220,16 @@ func (w *play) forgedRequest(r *rand.Rand) (rec wire.Record, x compute.Request, 
 		x.Hard, x.Command = false, ""
 		x.Instance = compute.InstanceID(fmt.Sprintf("%08x-0000-4000-8000-%012x", r.Uint32(), r.Uint64()>>16))
 		x.Boot = &compute.Boot{Name: forgedName, Flavor: inst.Boot.Flavor, With: inst.Boot.With}
+		if p := inst.Boot.Placeholder(); p.Of != "" {
+			x.Boot.Reserving(p.Of)
+		}
+	case x.Op == compute.OpReserve:
+		x.Hard, x.Command = false, ""
+		x.Instance = compute.InstanceID(fmt.Sprintf("%08x-0000-4000-8000-%012x", r.Uint32(), r.Uint64()>>16))
+		x.Reserve = &compute.Reserve{
+			Name: forgedName, From: x.At, Until: x.At.Add(time.Hour), Instances: []compute.InstanceID{x.Instance},
+			Boot: compute.Boot{Flavor: inst.Boot.Flavor, With: inst.Boot.With},
+		}
 	case x.Op.OfHost():
 		x = compute.Request{Op: x.Op, Host: w.World.Hosts[r.IntN(len(w.World.Hosts))].ID, At: x.At}
 	}

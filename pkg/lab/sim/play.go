@@ -139,7 +139,8 @@ func (w *play) prepare() (err error) {
 	}
 	for i := range w.World.Hosts {
 		h := &w.World.Hosts[i]
-		w.add(string(h.ID), (*process).agent).host = h
+		p := w.add(string(h.ID), (*process).agent)
+		p.host, p.older = h, w.Upgrades(string(h.ID))
 	}
 	return nil
 }

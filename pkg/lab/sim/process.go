@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/sim/network"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
@@ -35,6 +36,7 @@ type process struct {
 	as    identity
 	clone *fake.Host // agents that have the name of another: their machines
 	full  bool       // agents: their machines have no room
+	older bool       // agents: of the version before, until they are upgraded
 }
 
 // life is one run of a process, from its start until nothing of it is left.
@@ -59,6 +61,9 @@ func (p *process) start() {
 	l := &life{Link: p.play.link(p.name, len(p.lives)), done: make(chan struct{})}
 	if p.host != nil {
 		p.furnish(l)
+		if !p.older {
+			p.play.rec.AddUpgraded(p.host.ID)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
@@ -118,6 +123,20 @@ func (p *process) down(l *life, disk string, d time.Duration, back string) {
 	p.hold()
 	p.play.lasts(schedule.SecondsOf(d), nil)
 	p.play.after(d, func() { p.release(back) })
+}
+
+func (p *process) upgrade() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.older = false
+}
+
+// reads is up to which schema a life reads that begins now.
+func (p *process) reads() compute.Schema {
+	if p.older {
+		return schedule.BeforeReservations
+	}
+	return p.play.World.Reads(p.name)
 }
 
 func (p *process) hold() {
@@ -208,7 +227,9 @@ func (p *process) agent(l *life) service.Part {
 	if p.as.name != "" || p.full {
 		reached = roomless{reached}
 	}
-	part, _ := p.play.product.Agent(p.play.site(l, p.name), lab.Host{
+	site := p.play.site(l, p.name)
+	site.Reads = p.reads()
+	part, _ := p.play.product.Agent(site, lab.Host{
 		ID: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
 		Driver:  reached,
 		Key:     p.play.keys.of(p.called()),

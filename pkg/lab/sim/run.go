@@ -95,6 +95,10 @@ func (w *play) fault(f schedule.Fault) {
 	switch f.Kind {
 	case schedule.FaultKill:
 		w.killAt(p, f)
+	case schedule.FaultUpgrade:
+		w.rec.CountFault(f)
+		p.upgrade()
+		p.down(p.current(), "", f.By.Duration(), "is started, of the next version")
 	case schedule.FaultBroker:
 		w.rec.CountFault(f)
 		w.broker.stop()

@@ -43,7 +43,7 @@ func checks() []func(*Recording) []Violation {
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
 		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups,
-		checkSets, checkWholes, checkPreempted, checkReserved,
+		checkSets, checkWholes, checkPreempted, checkNeeded, checkReserved,
 	}
 }
 

@@ -19,8 +19,8 @@ func checkGroups(r *Recording) (wrong []Violation) {
 	runs := r.runs()
 	for _, now := range runs {
 		rule, ok := groups[now.instance]
-		if !ok || rule.Policy.Soft() {
-			continue
+		if !ok || rule.Policy.Soft() || rule.Over != "" || r.Schedule.Regroups(rule.Key()) {
+			continue // checkChangedRules
 		}
 		here, elsewhere := uint32(1), ""
 		for _, other := range runs {
@@ -43,6 +43,7 @@ func checkGroups(r *Recording) (wrong []Violation) {
 				names[now.instance], now.host, elsewhere, rule.Name, rule.Rule())...)
 		}
 	}
+	wrong = append(wrong, r.checkChangedRules(groups, runs)...)
 	return append(wrong, r.checkSpread(groups, runs)...)
 }
 

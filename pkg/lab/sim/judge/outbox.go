@@ -78,6 +78,7 @@ func (r *Recording) ReadBuild(rec wire.Record) {
 		r.AddViolation("log", "", "a record of a queue cannot be read: %v", err)
 		return
 	}
+	r.unreadableWork(rec)
 	r.addBuild(&r.Builds, b)
 }
 
@@ -145,11 +146,13 @@ func checkPublished(r *Recording) (wrong []Violation) {
 			r.Calm,
 			r.owned(w.Partition, at),
 			r.crowded(n),
+			r.upgraded(i),
 		).Add(
 			republished + 60*r.Schedule.World.Latency.Duration(),
 		)
-		if i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen) {
-			due = due.Add(30 * time.Second) // it may have awaited its tier, and its next owner cannot know that
+		awaits := i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen)
+		if awaits || !r.upgraded(i).IsZero() {
+			due = due.Add(30 * time.Second) // it may have awaited its tier, or agents, and its next owner cannot know that
 		}
 		if r.over(n).Before(due) {
 			continue

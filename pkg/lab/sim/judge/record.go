@@ -56,6 +56,8 @@ type Recording struct {
 
 	Fetches map[compute.HostID][]time.Time // when each host asked a broker for work
 
+	Upgraded map[compute.HostID]bool // hosts that were to be, and are
+
 	RereadAll bool // that reader came to the end of each partition
 
 	Refused map[Place]compute.ReasonCode // requests that conductors have rejected
@@ -139,7 +141,7 @@ func NewRecording(s schedule.Schedule) *Recording {
 		Worst: map[compute.HostID]compute.Resources{},
 		Left:  map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 		Fetches: map[compute.HostID][]time.Time{},
-		Refused: map[Place]compute.ReasonCode{},
+		Refused: map[Place]compute.ReasonCode{}, Upgraded: map[compute.HostID]bool{},
 	}
 }
 
@@ -299,14 +301,6 @@ func (r *Recording) writtenIn(rec wire.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Later++
-}
-
-// unreadable holds what a host is sent against what its agent reads.
-func (r *Recording) unreadable(h compute.HostID, rec wire.Record) {
-	if reads := r.Schedule.World.Reads(string(h)); wire.LaterThan(rec, reads) {
-		r.AddViolation("schema", compute.InstanceID(rec.Key), "%s is told something in schema %s, and reads up to %d",
-			h, rec.Header(wire.HeaderSchema), reads)
-	}
 }
 
 const (

@@ -66,6 +66,8 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		switch {
 		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
 			return r.anyAskedWith(a, func(b compute.Boot) bool { return r.mayLack(b.Flavor, a.Began, a.Answered) })
+		case code == compute.GroupRule:
+			return r.anyAskedWith(a, func(b compute.Boot) bool { return r.mayHaveToChoose(a.Project, b, a.Began, a.Answered) })
 		case a.Why != nil && a.Why.Kind == compute.KindConflict:
 			return r.Schedule.Twin(a.Name) // another request has the key
 		case a.Why != nil && (a.Why.Field == "host" || strings.HasSuffix(a.Why.Field, "].host")):
@@ -168,6 +170,9 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Host == ""
 	case compute.GroupRule:
+		if old.State == compute.StateNone {
+			return r.anyAskedWith(x.Ask, func(b compute.Boot) bool { return r.mayHaveToChoose(x.Project, b, x.Began, w.Seen) })
+		}
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Group() != ""
 	case compute.SetFailed:
 		return x.Set != "" && r.setMayFail(x, w)
@@ -283,7 +288,8 @@ func checkForged(r *Recording) (wrong []Violation) {
 		}
 		ofSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && r.partNamed(i.Boot.Name)
 		taken := i.Reason != nil && i.Reason.Code == compute.Preempted // checkPreempted
-		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		over := i.IsPlaceholder() && r.reservationOver(i, w.Seen)
+		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !over && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
 			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
 		}) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)

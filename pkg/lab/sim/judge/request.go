@@ -35,7 +35,7 @@ type field struct{ name, got, want string }
 // checkRequest: what is in the log and in queues, and what hypervisors are asked to
 // prepare, is what the client asked for. Each instance is said once for each of the three.
 func checkRequest(r *Recording) []Violation {
-	s := &sameness{asked: r.withTakers(r.wanted()), labels: r.labelsGiven(), said: map[string]bool{}}
+	s := &sameness{asked: r.withReserved(r.wanted()), labels: r.labelsGiven(), said: map[string]bool{}}
 	names := map[compute.InstanceID]string{}
 	for _, w := range r.Log {
 		if !w.Removed && w.Instance.Boot.Name != "" {
@@ -90,6 +90,10 @@ func (s *sameness) record(w Written) {
 	if i.State.Ended() && data == "" {
 		data = x.Boot.UserData
 	}
+	class := x.Boot.Priority()
+	if i.QueuedAt.IsZero() {
+		class = x.Ask.Load.Boot.Priority() // what was refused took no placeholder, and has not its class
+	}
 	fields := []field{
 		{"its project", string(i.Project), string(x.Project)},
 		{"flavor", string(i.Boot.Flavor), string(x.Boot.Flavor)},
@@ -97,7 +101,7 @@ func (s *sameness) record(w Written) {
 		{"host", string(i.Boot.Host), string(x.Boot.Host)},
 		{"avoid", fmt.Sprint(i.Boot.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"group", string(i.Boot.Group()), string(x.Boot.Group())},
-		{"priority", i.Boot.Priority().String(), x.Boot.Priority().String()},
+		{"priority", i.Boot.Priority().String(), class.String()},
 		{"preemptible", fmt.Sprint(i.Boot.Preemptible()), fmt.Sprint(x.Boot.Preemptible())},
 		{"attempts", fmt.Sprint(i.Boot.Attempts), fmt.Sprint(x.Boot.Attempts)},
 		{"deadline", i.Boot.Deadline.String(), x.Boot.Deadline.String()},
@@ -139,8 +143,12 @@ const reckoned = 100 * time.Millisecond
 
 // ends holds that a deadline is as far as was asked for from a time at which it may have
 // begun: after the client asked, and before it was seen. An
-// evacuation begins it anew, and what is for a reservation waits from its beginning on.
+// evacuation begins it anew, and what is for a reservation waits from its beginning on. A placeholder waits until its
+// reservation ends.
 func ends(deadline, seen time.Time, x Wanted) field {
+	if !x.Until.IsZero() {
+		return field{"the end of its wait", deadline.Format(time.StampMilli), x.Until.Truncate(time.Millisecond).Format(time.StampMilli)}
+	}
 	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.logged()) ||
 		began.After(seen.Add(reckoned)) && began.After(x.Begins.Add(reckoned)) {
 		return field{"the end of its wait", deadline.Format(time.StampMilli),

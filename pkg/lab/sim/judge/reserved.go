@@ -48,20 +48,39 @@ func checkReserved(r *Recording) (wrong []Violation) {
 				i.Boot.Name, i.Host, p.State, p.Host)...)
 		}
 	}
-	for _, i := range last {
-		taker := i.Boot.Placeholder().Taker
-		if t, there := last[taker]; i.HoldsRoom() && taker != "" && !r.Settled.IsZero() && (!there || t.Boot.In().ID != i.ID ||
-			t.State.Ended() && t.EndedAt.Before(r.Settled)) {
-			wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is taken by %s, which has ended", i.Boot.Name, taker)...)
-		}
-		over := i.Boot.Placeholder().Until.Add(endsIn)
-		if i.HoldsRoom() && !r.Settled.IsZero() && over.Before(r.Settled) && len(r.Schedule.World.Clocks) == 0 {
-			wrong = append(wrong, broken("reserved", i.ID, over, "%s is %s, and its reservation is over", i.Boot.Name, i.State)...)
+	wrong = slices.Concat(wrong, r.inVain(), r.leftOver(), r.refusedInReservations(), r.heldInVain())
+	return append(wrong, r.tooEarly(last)...)
+}
+
+// heldInVain finds, in what there was once all was settled, placeholders that are taken by what has ended, and those of
+// reservations that are over.
+func (r *Recording) heldInVain() (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		if !w.Removed && !r.Settled.IsZero() && !w.Seen.After(r.Settled) {
+			last[w.Instance.ID] = w.Instance
 		}
 	}
-	wrong = append(wrong, r.inVain()...)
-	wrong = append(wrong, r.leftOver()...)
-	return append(wrong, r.tooEarly(last)...)
+	for _, i := range last {
+		if !i.HoldsRoom() {
+			continue
+		}
+		if taker := i.Boot.Placeholder().Taker; taker != "" {
+			if t, there := last[taker]; !there || t.Boot.In().ID != i.ID || t.State.Ended() && t.EndedAt.Before(r.Settled.Add(-endsIn)) {
+				wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is taken by %s, which has ended", i.Boot.Name, taker)...)
+			}
+		}
+		a := r.reservationAsked(i)
+		if a == nil || len(r.Schedule.World.Clocks) > 0 {
+			continue
+		}
+		until := a.Began.Add((a.From + a.For).Duration())
+		if latest(until, r.Calm, r.Up).Add(endsIn).Before(r.Settled) {
+			wrong = append(wrong, broken("reserved", i.ID, r.Settled, "%s is %s, and its reservation was over at %s",
+				i.Boot.Name, i.State, r.At(until))...)
+		}
+	}
+	return wrong
 }
 
 // tooEarly finds what ran before its reservation began.
@@ -104,21 +123,11 @@ func (r *Recording) reservationAsked(i compute.Instance) *Ask {
 	return &r.Asks[n]
 }
 
-// withTakers adds all boots into reservations to the others that are wanted.
-func (r *Recording) withTakers(all map[string]Wanted) map[string]Wanted {
-	for _, a := range r.Asks {
-		if a.Op != schedule.LoadTake {
-			continue
-		}
-		x := want(r.Schedule, a)
-		for _, of := range r.Asks {
-			if of.Op == schedule.LoadReserve && of.Name == string(x.Boot.Reservation()) {
-				x.Begins = of.Began.Add(of.From.Duration())
-			}
-		}
-		all[a.Name] = x
-	}
-	return all
+// reservationOver says whether the time for which a placeholder was asked for may be over.
+func (r *Recording) reservationOver(i compute.Instance, at time.Time) bool {
+	a := r.reservationAsked(i)
+	return a != nil && a.Op == schedule.LoadReserve &&
+		!at.Add(r.Schedule.World.Drifts()).Before(a.Began.Truncate(time.Millisecond).Add((a.From + a.For).Duration()))
 }
 
 // ofReservations are the instances of the project that has some, as they were last.
@@ -132,8 +141,6 @@ func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
 	return of
 }
 
-// otherwise says whether a rule is another for an instance of a reservation. A placeholder was not asked for as a boot, is no
-// machine that could run twice, and a loss of power does not end it. checkReserved judges these; all else holds for all.
-func otherwise(rule string, i compute.Instance) bool {
-	return i.IsPlaceholder() && (rule == "request" || rule == "I2")
-}
+// otherwise says whether a rule is another for an instance of a reservation. A placeholder is no machine that could run twice,
+// and a loss of power does not end it. checkReserved judges these; all else holds for all.
+func otherwise(rule string, i compute.Instance) bool { return i.IsPlaceholder() && rule == "I2" }

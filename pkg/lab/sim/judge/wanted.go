@@ -23,6 +23,7 @@ type Wanted struct {
 	Required  []compute.Trait
 	Offered   bool      // something like it is offered at some time
 	Begins    time.Time // that of its reservation; zero: it is in none
+	Until     time.Time // of a placeholder: the end of its reservation; zero: it is none
 }
 
 // logged is the earliest time that the log, which counts in milliseconds, can have for a request.

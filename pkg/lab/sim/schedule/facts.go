@@ -79,7 +79,7 @@ func (s Schedule) Misses(h compute.HostID) bool {
 		switch {
 		case f.Who == "" || f.Who == "broker" || f.Dead != "":
 			return true
-		case f.Who != string(h), f.Kind == FaultKill, f.Kind == FaultPower:
+		case f.Who != string(h), f.Kind == FaultKill, f.Kind == FaultPower, f.Kind == FaultUpgrade:
 			return false
 		}
 		return f.Kind != FaultRing
@@ -283,7 +283,7 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 			}
 		}
 		if l.Op == LoadReserve {
-			add(*l.Boot, nil)
+			add(*l.Boot, l.Boot.With)
 		}
 		for _, b := range l.Boots {
 			add(b, b.With)

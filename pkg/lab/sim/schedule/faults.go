@@ -92,6 +92,10 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
 	case "groups":
 		return len(s.World.Groups) > 0
+	case "regrouped":
+		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadGroup })
+	case "zoned":
+		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Over != "" })
 	case "wholes":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool {
 			return strings.HasPrefix(string(g.Name), Packed)

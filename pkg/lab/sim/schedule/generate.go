@@ -50,6 +50,7 @@ func Generate(seed uint64) Schedule {
 	g.grouped()
 	g.together()
 	g.wholes()
+	g.regrouped()
 	g.ranked()
 	g.preempted()
 	g.reserved()

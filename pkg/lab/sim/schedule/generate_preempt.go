@@ -41,6 +41,35 @@ func (g *generator) preempted() {
 		}
 	}
 	g.sameAgain(of)
+	if crowded && g.small && g.chance(0.6) {
+		g.filled()
+	}
+}
+
+// filled has hosts be full of what may be taken away, and work come that has nowhere else to go: some of it is deleted about when
+// a host makes room for it.
+func (g *generator) filled() {
+	small := g.s.World.Flavors[0].Name
+	for _, h := range g.s.World.Hosts {
+		for range h.Totals[compute.VCPU] {
+			g.boot(g.between(0, 1))
+			b := compute.Boot{Flavor: small, Rules: compute.RulesOf("", compute.Set{}, compute.PriorityLow)}
+			b.Preempt(compute.Preemptible{Then: pick(g, compute.ThenDelete, compute.ThenRequeue), Grace: pick(g, 0, 2*time.Second)})
+			g.s.Load[len(g.s.Load)-1].Boot = &b
+		}
+	}
+	for range 1 + g.IntN(3) {
+		at := g.between(4, g.length+6)
+		g.boot(at)
+		l := &g.s.Load[len(g.s.Load)-1]
+		l.Own, l.Boot = "id", &compute.Boot{
+			Flavor: pick(g, g.s.World.Flavors[:2]...).Name,
+			Rules:  compute.RulesOf("", compute.Set{}, pick(g, compute.PriorityNormal, compute.PriorityHigh)),
+		}
+		if g.chance(0.4) {
+			g.add(Load{At: at + g.between(3, 9), Op: LoadDelete, Name: l.Name, Project: l.Project, Own: "id"})
+		}
+	}
 }
 
 // preemptible is a boot as one whose machine may be taken away. What could not wait again is to be deleted.

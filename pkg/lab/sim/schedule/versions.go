@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -38,4 +39,36 @@ func (w World) Reads(process string) compute.Schema {
 		return LaterSchema
 	}
 	return wire.Schema
+}
+
+// FaultUpgrade ends the agent of the host Who, which is of the version before reservations until then, and starts one of this
+// version By later.
+const FaultUpgrade = "upgrade"
+
+// BeforeReservations is up to which schema an agent reads that is upgraded later.
+const BeforeReservations = wire.SchemaReserved - 1
+
+// upgraded has the agents of some hosts be of the version before reservations at first, where one is asked for. Of what goes
+// right beside rings, or beside queue managers that are away, more is expected.
+func (g *generator) upgraded(until Seconds) {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 50))
+	if len(g.s.Faults) == 0 || g.s.Orphaned() || !g.chance(0.4) {
+		return
+	}
+	for _, f := range g.s.Faults {
+		if f.Kind == FaultRing || f.Kind == FaultClone || f.Kind == FaultRename {
+			return
+		}
+	}
+	all := g.chance(0.4)
+	for _, h := range g.s.World.Hosts {
+		if all || g.chance(0.5) {
+			g.wrong(Fault{At: g.between(0, until), Kind: FaultUpgrade, Who: string(h.ID), By: g.between(0.1, 10)})
+		}
+	}
+}
+
+// Upgrades says whether the agent of a process is older at first.
+func (s Schedule) Upgrades(process string) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == FaultUpgrade && f.Who == process })
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	// needKnown is how long after the last work of a queue found a host, or ended, notice may still be given for it: beacons
+	// are up to 5 s old, and a host is told, and asks, a moment later.
+	needKnown = 10 * time.Second
+	// needHindered is how much later that may be where anything goes wrong: a conductor grants what a host asked for within
+	// the last minute, and what a host is told may be as late as rings are.
+	needHindered = 90 * time.Second
+)
+
+// checkNeeded: no machine is given notice for work of a queue in which nothing has waited for a while, and none where hosts make
+// no room. Work waits as long as it is queued and due, and no host prepares it or has claimed it. Placeholders of reservations
+// do not count, nor does what is for their room.
+func checkNeeded(r *Recording) (wrong []Violation) {
+	var waits []inQueue
+	for _, v := range r.versions() {
+		i, n := v.Instance, v.Instance.Notice()
+		if n == nil || v.old.Notice() != nil {
+			continue
+		}
+		if waits == nil {
+			waits = r.allInQueues()
+		}
+		if !r.Schedule.World.Saves || !r.neededFor(waits, n.Queue, n.At) {
+			wrong = append(wrong, broken("needed", i.ID, v.Seen, "%s has notice for work of %s, where nothing has waited for a while",
+				i.Boot.Name, n.Queue)...)
+		}
+	}
+	return wrong
+}
+
+// inQueue is a time in which work waited in a queue, and since when that had been queued.
+type inQueue struct {
+	span
+	queue compute.QueueName
+	since time.Time
+}
+
+func (r *Recording) neededFor(waits []inQueue, q compute.QueueName, at time.Time) bool {
+	long := needKnown + r.Schedule.Slack() + r.Schedule.World.Drifts()
+	if len(r.Schedule.Faults) > 0 {
+		long += needHindered
+	}
+	after := r.Schedule.World.Savings().After
+	for _, w := range waits {
+		if w.queue == q && w.from.Before(at) && w.to.After(at.Add(-long)) && !w.since.After(at.Add(-after)) {
+			return true
+		}
+	}
+	return false
+}
+
+// allInQueues are the times in which each work waited.
+func (r *Recording) allInQueues() (all []inQueue) {
+	since := map[compute.InstanceID]time.Time{}
+	for at, w := range r.Log {
+		i := w.Instance
+		if since[i.ID].IsZero() {
+			since[i.ID] = w.Seen
+		}
+		if w.Removed || i.State != compute.StateQueued || i.IsPlaceholder() || i.Boot.Reservation() != "" {
+			continue
+		}
+		q, _ := lineOf(i)
+		for _, free := range r.unclaimed(i, span{latest(w.Seen, i.PublishAt), r.over(at)}) {
+			all = append(all, inQueue{free, q, since[i.ID]})
+		}
+	}
+	return all
+}
+
+// unclaimed is when, in a time in which the work of an instance lies in its queue, no host prepares it or has claimed it.
+func (r *Recording) unclaimed(i compute.Instance, in span) (free []span) {
+	for _, c := range r.Claims {
+		denied := false
+		for _, d := range r.Denials {
+			denied = denied || d.Claim == c.Claim
+		}
+		if c.Instance == i.ID && c.Attempt == i.Attempt && !denied && c.Seen.Before(in.to) {
+			in.to = c.Seen
+		}
+	}
+	from := in.from
+	for _, w := range r.Works {
+		if w.Instance != i.ID || w.Method != "Prepare" || !w.From.Before(in.to) || !w.To.IsZero() && w.To.Before(from) {
+			continue
+		}
+		if from.Before(w.From) {
+			free = append(free, span{from, w.From})
+		}
+		if from = w.To; from.IsZero() {
+			return free
+		}
+	}
+	if from.Before(in.to) {
+		free = append(free, span{from, in.to})
+	}
+	return free
+}
