@@ -25,8 +25,9 @@ type Saver struct {
 
 // queue is one in which work waits.
 type queue struct {
-	name compute.QueueName
-	seen map[string]time.Time // since when each of its first builds is known to wait
+	name  compute.QueueName
+	seen  map[string]time.Time // since when each of its first builds is known to wait
+	first []Build              // these
 	// room is how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
 	room   int
 	class  compute.Priority
@@ -127,14 +128,14 @@ func (s *Saver) note(now time.Time) {
 				}
 			}
 		}
-		q.seen, q.room = seen, beforePlaceholders(first[min(taken, len(first)):])
+		q.seen, q.first, q.room = seen, first, beforePlaceholders(first[min(taken, len(first)):])
 		q.short = len(q.late) > 0 && (q.short || !s.world.FitsSome(name, q.late[0].Not))
 	})
 	for name, q := range s.queues {
 		if waits[name] {
 			continue
 		}
-		if q.late, q.seen, q.room, q.short = nil, nil, 0, false; len(q.savers) == 0 {
+		if q.late, q.seen, q.first, q.room, q.short = nil, nil, nil, 0, false; len(q.savers) == 0 {
 			delete(s.queues, name)
 		}
 	}
@@ -199,8 +200,8 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 		}
 		most := min(len(q.seen), s.rules.Each) // not late ones: after an election there are none yet
 		for _, h := range q.newest() {
-			if len(q.savers) <= most {
-				break
+			if len(q.savers) <= most && q.mayServe(h) {
+				continue
 			}
 			delete(q.savers, h)
 			out = append(out, s.spend(h, name, now))
@@ -210,6 +211,12 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 		}
 	}
 	return out
+}
+
+// mayServe says whether a host may have something of what waits. What it saved for may have gone elsewhere, and what is left
+// avoid it.
+func (q *queue) mayServe(h compute.HostID) bool {
+	return len(q.first) == 0 || slices.ContainsFunc(q.first, func(b Build) bool { return b.May(h) })
 }
 
 // spend tells a host that it need not save any more.
@@ -236,10 +243,12 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 		q := s.queues[says.Queue]
 		until := heard.Add(says.Left)
 		switch {
-		case q == nil && now.Before(until) && now.Sub(s.spent[h]) >= toldEvery:
-			out = append(out, s.spend(h, says.Queue, now))
-		case q != nil && now.Before(q.rests): // it ended in vain a moment ago, and says so soon
-		case q != nil && q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
+		case q == nil || !q.mayServe(h):
+			if now.Before(until) && now.Sub(s.spent[h]) >= toldEvery {
+				out = append(out, s.spend(h, says.Queue, now))
+			}
+		case now.Before(q.rests): // it ended in vain a moment ago, and says so soon
+		case q.savers[h] == nil && now.Before(until) && len(q.savers) < s.rules.Each:
 			q.savers[h] = &saver{since: heard.Add(-says.Age), until: until, told: now, said: true, preempt: says.Preempt}
 		}
 	})

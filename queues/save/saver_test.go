@@ -214,6 +214,18 @@ func TestHostsThatMayNotHaveIt(t *testing.T) {
 	w.want(w.pass(15*time.Second), "h01 saves q")
 }
 
+// A host saves no more once what it saved for has gone elsewhere and all that is left avoids it.
+func TestAHostIsToldThatWhatIsLeftAvoidsIt(t *testing.T) {
+	w := newWorld(t, 3, func(r *Rules) { r.Each = 1 })
+	left := Build{Key: "b", Not: func(h compute.HostID) bool { return h == "h00" }}
+	w.waits["q"] = []Build{{Key: "a"}, left}
+	w.moves = map[compute.HostID]bool{"h00": true}
+	w.waits["q"][0].Class, left.Class = compute.PriorityHigh, compute.PriorityHigh
+	w.want(w.pass(40*time.Second), "h00 makes room for q")
+	w.waits["q"] = []Build{left}
+	w.want(w.pass(20*time.Second), "h00 spends q", "h01 saves q")
+}
+
 // A queue manager that is elected counts the hosts that save, and ends what nothing waits for.
 func TestAnElectedOneTakesOver(t *testing.T) {
 	w := newWorld(t, 3)
