@@ -21,6 +21,7 @@ type Saver struct {
 	looked time.Time                    // when it was last asked
 	some   bool                         // work waited then, or hosts saved
 	spent  map[compute.HostID]time.Time // when each host was told that it need not save any more, of late
+	rests  map[compute.HostID]time.Time // until when hosts that saved in vain have what is free for other work
 }
 
 // queue is one in which work waits.
@@ -54,12 +55,14 @@ type saver struct {
 
 // New is a saver that knows of nothing.
 func New(r Rules, w World) *Saver {
-	return &Saver{rules: r, world: w, queues: map[compute.QueueName]*queue{}, spent: map[compute.HostID]time.Time{}}
+	return &Saver{rules: r, world: w, queues: map[compute.QueueName]*queue{}, spent: map[compute.HostID]time.Time{},
+		rests: map[compute.HostID]time.Time{}}
 }
 
 // Reset forgets everything: another queue manager has chosen until now.
 func (s *Saver) Reset() {
 	clear(s.queues)
+	clear(s.rests)
 	s.looked, s.some = time.Time{}, false
 }
 
@@ -193,6 +196,7 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 			case !now.Before(x.until):
 				delete(q.savers, h)
 				q.inVain(h, s.rules, now)
+				s.rests[h] = now.Add(s.rules.For)
 			}
 			if says.For() == name {
 				x.said = true
@@ -276,6 +280,7 @@ func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 // choose finds hosts for what has waited longest. What a host saves for which machines are taken away does not lie
 // idle, so those hosts are not of the few, from when on they say that machines go.
 func (s *Saver) choose(now time.Time) (out []Told) {
+	maps.DeleteFunc(s.rests, func(_ compute.HostID, until time.Time) bool { return !now.Before(until) })
 	busy, idle, stuck := s.busy()
 	most, looked := max(1, s.world.TakesWork()/s.rules.Share), 0
 	for _, q := range s.byAge() {
@@ -287,7 +292,7 @@ func (s *Saver) choose(now time.Time) (out []Told) {
 			s.world.FitsSome(q.name, q.late[0].Not) {
 			continue
 		}
-		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy)
+		h, found, some := s.best(q, q.late[min(len(q.savers), len(q.late)-1)], busy, now)
 		if some {
 			looked++ // where no host is full there was nothing to look through
 		}
@@ -354,15 +359,18 @@ func (q *queue) wants(r Rules, now time.Time) bool {
 
 // best is the host that saves best for a build: one on which it has room once preemptible machines have been taken away
 // rather than another, then the one that has saved for its queue in vain least often, and of those the one that lacks
-// least.
-func (s *Saver) best(q *queue, b Build, busy map[compute.HostID]bool) (best compute.HostID, found, some bool) {
+// least. One that has just saved in vain, for any queue, is none: where hosts are few they would save for one queue after
+// the other, and other work would never be taken.
+func (s *Saver) best(
+	q *queue, b Build, busy map[compute.HostID]bool, now time.Time,
+) (best compute.HostID, found, some bool) {
 	least, makes := 0.0, false
 	s.world.Full(q.name, func(h compute.HostID, missing float64) {
 		some = true
-		if busy[h] || !b.May(h) {
+		room := s.roomAt(q, h)
+		if busy[h] || !b.May(h) || !room && now.Before(s.rests[h]) {
 			return
 		}
-		room := s.roomAt(q, h)
 		c := cmp.Or(sorted.TrueFirst(room, makes), cmp.Compare(q.tried[h], q.tried[best]), cmp.Compare(missing, least),
 			cmp.Compare(h, best))
 		if !found || c < 0 {

@@ -204,6 +204,18 @@ func TestInVain(t *testing.T) {
 	}
 }
 
+// Where hosts are few, one that has saved for a queue in vain does not save for the next one at once: other work has as long.
+func TestAHostThatSavedInVainHasAsLongForOthers(t *testing.T) {
+	w := newWorld(t, 1)
+	w.wait("one", "a")
+	w.wait("two", "b")
+	w.want(w.pass(11*time.Minute), "h00 saves one")
+	w.want(w.pass(9 * time.Minute))
+	w.want(w.pass(11*time.Minute), "h00 saves one") // which has waited longer; then that pauses for 20 min
+	w.want(w.pass(9 * time.Minute))
+	w.want(w.pass(2*time.Minute), "h00 saves two")
+}
+
 // The host that avoids the work, or takes none, does not save for it.
 func TestHostsThatMayNotHaveIt(t *testing.T) {
 	w := newWorld(t, 3)
