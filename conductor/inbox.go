@@ -148,7 +148,8 @@ func (c *Conductor) Queues(recs []wire.Record, end bool) {
 			c.logUnreadable(rec, err)
 			continue
 		}
-		c.inbox.updates.queues[q.Name], c.inbox.updates.listed[q.Name] = &q, rec.Time
+		c.inbox.updates.queues[q.Name] = &q
+		c.inbox.updates.listed[q.Name] = logged(rec, time.Time{}) // by the clock of a queue manager it says nothing
 	}
 	if end {
 		c.inbox.end(&c.inbox.queuesEnd)

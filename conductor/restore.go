@@ -136,6 +136,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	})
 	c.states[p] = s
 	c.counts.load(p, l)
+	t.add(p, s.Loaded(c.view, t.now))
 	for _, r := range records {
 		if r.offset >= cursor {
 			t.add(p, s.Resend(r.inst.ID, c.view, t.now))

@@ -300,3 +300,25 @@ func TestNotOwned(t *testing.T) {
 		t.Error("effects of a partition that was never gained")
 	}
 }
+
+// TestWorkThatAwaitedItsQueueIsPublishedAtATakeover: at once, though nothing else happens in the partition.
+func TestWorkThatAwaitedItsQueueIsPublishedAtATakeover(t *testing.T) {
+	k := newCell(t)
+	k.c.Hosts(nil, true)
+	k.read(k.boot(1, "p"))
+	rec := listed("m1.small")
+	rec.Time, rec.Logged = k.now.Add(time.Second), true
+	k.c = k.conductor(nil)
+	k.c.Hosts(nil, true)
+	k.c.Catalog(offers(), true)
+	k.c.Queues([]wire.Record{rec}, true)
+	var topics []string
+	for p := range int32(partitions) {
+		for _, e := range k.gain(p, int64(len(k.log[p]))).Effects {
+			topics = append(topics, e.Record.Topic)
+		}
+	}
+	if diff := cmp.Diff([]string{"build.m1.small"}, topics); diff != "" {
+		t.Errorf("sent (-want +got): %s", diff)
+	}
+}

@@ -58,7 +58,7 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
 		e.keepEarlyFailure(r)
-		s.askAgainAbout(e, due)
+		s.askAgainAbout(e, r, due)
 		return
 	}
 	r = e.withEarlyFailure(r)

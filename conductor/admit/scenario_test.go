@@ -492,8 +492,10 @@ func (s *story) takeover(t *testing.T, a args) []string {
 	written := s.state.log
 	s.state = loaded(t, written, s.view, s.now)
 	said := []string{}
-	if out := s.state.step(HostsRead{}, s.view, s.now); len(out.Effects) > 0 {
-		said = s.say(out)
+	for _, out := range []Output{s.state.Loaded(s.view, s.now), s.state.step(HostsRead{}, s.view, s.now)} {
+		if len(out.Effects) > 0 {
+			said = append(said, s.say(out)...)
+		}
 	}
 	if a.key["cursor"] == "" {
 		return said

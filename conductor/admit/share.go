@@ -11,9 +11,8 @@ import (
 
 // A queue is served in the order in which work was published, so 10,000 builds of one project would hold up what comes
 // behind them. Of each project only so many are in a queue at a time as keep its hosts busy (its window); the others
-// are
-// *held* here, the longest waiting first, and are published as those before them are claimed. No partition needs to know
-// of another's projects for that.
+// are *held* here, the longest waiting first, and are published as those before them are claimed. No partition needs to
+// know of another's projects for that.
 //
 // A build counts until one that was published later is claimed: what lies before that one is being prepared, or no host
 // may have it, and holds up nobody.
@@ -241,7 +240,7 @@ func (h *share) fire(s *step, _ time.Time) {
 	h.rate, h.claims = h.claims, 0
 	if h.idle++; h.idle >= s.patience(h) {
 		h.idle, h.patience = 0, min(2*h.patience, mostPatience)
-		h.more += s.goOn(h)
+		h.more += s.passes(h)
 	}
 	s.schedule(&h.timer, s.now.Add(s.opts.ShareEvery))
 	s.touchShare(h)
@@ -264,14 +263,17 @@ func (s *step) patience(h *share) int {
 	return 12 * h.patience
 }
 
-// goOn is how many more are published after that. Where hosts would take work and take none of this, it is for none of them,
-// and what is for one may be behind all of it: so it is twice as many each time.
-func (s *step) goOn(h *share) int {
+// passes is how many more are published after that. Where hosts would take work and take none of this, it is for none
+// of them, and what is for one may be behind all of it: so it is more each time, up to mostPassed windows. It is not more
+// than that, for what is known of hosts may be wrong, and then other projects wait behind it.
+func (s *step) passes(h *share) int {
 	if s.mayTake(h) {
-		return max(s.opts.ShareLeast, h.more)
+		return min(max(s.opts.ShareLeast, h.more), mostPassed*s.opts.ShareLeast)
 	}
 	return s.opts.ShareLeast
 }
+
+const mostPassed = 4
 
 // mayTake says whether hosts would take work of the queue, for all that is known.
 func (s *step) mayTake(h *share) bool {

@@ -403,7 +403,7 @@ func TestWhatNoHostMayHaveIsPassed(t *testing.T) {
 		c.pass(d * time.Second)
 		published = append(published, len(c.published))
 	}
-	if diff := cmp.Diff([]int{20, 36, 52, 84, 148, 276}, published); diff != "" {
+	if diff := cmp.Diff([]int{20, 36, 52, 84, 148, 212}, published); diff != "" {
 		t.Errorf("so many were published (-want +got): %s", diff)
 	}
 }
@@ -430,6 +430,33 @@ func TestAMemberIsToldToItsHostThoughItsShareHoldsIt(t *testing.T) {
 		}
 		if e := c.state.instances[long("102")]; !e.pub.told {
 			t.Errorf("%s: it is %+v", name, *e.pub)
+		}
+	}
+}
+
+// TestATakeoverWhereAQueueWasListedAgain: nothing says then whether what is older has been in the queue. It is published,
+// the oldest first, and no more of it than a window.
+func TestATakeoverWhereAQueueWasListedAgain(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 20)
+	c.now = c.now.Add(time.Minute)
+	c.view.Listed["m1.small"] = c.now
+	c.now = c.now.Add(time.Minute)
+	c.boot("p", 21, 20)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	for _, effect := range c.state.Loaded(c.view, c.now).Effects {
+		c.published[effect.(Publish).Build.Instance]++
+	}
+	c.hear(HostsRead{})
+	for i := range 40 {
+		want := 0
+		if i < 16 {
+			want = 1
+		}
+		if id := long(fmt.Sprint(i + 1)); c.published[id] != want {
+			t.Errorf("%s was published %d times", short(id), c.published[id])
 		}
 	}
 }

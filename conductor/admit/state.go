@@ -138,12 +138,23 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	}
 }
 
+// Loaded answers what follows from records that were loaded by themselves. It is called once all of them are.
+func (s *State) Loaded(view View, now time.Time) Output {
+	st := &step{State: s, view: view, now: now}
+	st.releaseLoaded()
+	return st.done()
+}
+
 // Resend answers what follows from a loaded record, for one whose effects the
 // previous owner may not have carried out. An unknown id answers nothing.
 func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
 	st.sortAllLoaded()
-	if e := s.instances[id]; e != nil && !isCarried(e.inst) { // that is published with the one that leads its set
+	e := s.instances[id]
+	switch {
+	case e == nil || isCarried(e.inst): // that is published with the one that leads its set
+	case e.pub != nil && e.pub.state == pending: // it has been published since it was loaded
+	default:
 		st.emitEffects(e)
 		st.repeatReleased(e)
 	}

@@ -25,7 +25,6 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
 	st.sortAllLoaded()
 	st.touchLoaded(in)
-	st.releaseLoaded()
 	switch in := in.(type) {
 	case Requested:
 		st.request(in.Request)

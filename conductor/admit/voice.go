@@ -144,9 +144,11 @@ func (s *step) holder(e *entry, r compute.Report) compute.JournalID {
 
 // askAgainAbout has a host asked whether it has an instance, once its answer counts. That it is to be asked is part of
 // the record: it has said once that the machine is not there, and a new owner of the partition does not hear that
-// again.
-func (s *step) askAgainAbout(e *entry, due time.Time) {
-	if e.inst.State == compute.StateActive && !going(e.inst) && !e.inst.Confirm {
+// again. It is not while the agent that has the instance is heard beside another one: it says that the machine is there,
+// then the other that it is not, and so on without end.
+func (s *step) askAgainAbout(e *entry, r compute.Report, due time.Time) {
+	beside := r.Journal != e.inst.Journal && s.heardLately(s.hosts[e.inst.Host], e.inst.Journal)
+	if e.inst.State == compute.StateActive && !going(e.inst) && !e.inst.Confirm && !beside {
 		s.change(e, func(inst *compute.Instance) { inst.Confirm = true })
 	}
 	s.askAgain(e, due)
