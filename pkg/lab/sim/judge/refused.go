@@ -19,7 +19,7 @@ func (r *Recording) racesForTheCatalog(a Ask) bool {
 	return slices.ContainsFunc(r.Asks, func(b Ask) bool {
 		switch b.Op {
 		case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadDropFlavor, schedule.LoadDropAxis,
-			schedule.LoadResize:
+			schedule.LoadResize, schedule.LoadGroup:
 			if a.Op == schedule.LoadQuota {
 				return false
 			}
