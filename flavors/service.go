@@ -84,6 +84,16 @@ func New(o Options) *Service {
 // Ready is closed once the topic was read to its end for the first time.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
+// Read says whether it was.
+func (s *Service) Read() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 // Catalog is what is offered now. It does not change; ask again for news.
 func (s *Service) Catalog() *catalog.Catalog { return s.catalog.Load() }
 

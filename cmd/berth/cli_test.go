@@ -155,6 +155,7 @@ func setUp(e *testscript.Env, signIn bool) error {
 			Work:   func(q compute.QueueName) int { return f.node.Work(q) },
 		},
 	)
+	f.catalog.Apply(nil, true)
 	c := api.Config{
 		Topics: f.topics, Partitions: 4, InstancesID: "9f3c21ab", Publisher: f, Syncer: f, Heard: f, Catalog: cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,

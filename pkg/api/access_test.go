@@ -333,6 +333,7 @@ func TestTokensAreReadFirst(t *testing.T) {
 	n := nodeThat(t, func(c *Config) { c.Tokens = syncer(func() {}) })
 	n.Instances(nil, true)
 	n.Requests(nil, true)
+	n.catalog.Apply(nil, true)
 	n.Queues(nil, true)
 	n.Hosts(nil, true)
 	n.as, _, _ = auth.NewToken()

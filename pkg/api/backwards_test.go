@@ -159,6 +159,7 @@ func (w *watched) compact() {
 // the conductors have decided, and then the truth from its beginning.
 func (w *watched) restart(t *testing.T) {
 	w.node = unreadNode(t)
+	w.node.catalog.Apply(nil, true)
 	w.node.Queues(nil, true)
 	w.node.Hosts(nil, true)
 	for p, l := range w.logs {

@@ -26,6 +26,7 @@ func TestHostsOfBefore(t *testing.T) {
 	n.config.Now = func() time.Time { return start }
 	n.Instances(nil, true)
 	n.Requests(nil, true)
+	n.catalog.Apply(nil, true)
 	n.Queues(nil, true)
 	n.Hosts([]wire.Record{
 		appended(wire.EncodeBeacon(offering("gone", 8)), start.Add(-time.Hour)),
@@ -110,6 +111,7 @@ func TestEventsAreOfTheLogsTime(t *testing.T) {
 				appended(l.recs[0], start.Add(-20*time.Hour)), appended(l.recs[1], start.Add(-time.Hour)),
 			}, true)
 			n.Requests(nil, true)
+			n.catalog.Apply(nil, true)
 			n.Queues(nil, true)
 			n.TokenRecords(nil, true)
 			n.Hosts([]wire.Record{appended(wire.EncodeBeacon(offering("h1", 8)), start)}, true)

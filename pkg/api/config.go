@@ -115,6 +115,8 @@ type Catalog interface {
 	CapabilityChanger
 	QuotaChanger
 	GroupCatalog
+	// Read says whether all of it is known that was there when the node began.
+	Read() bool
 }
 
 // Config is what a node needs of the world.

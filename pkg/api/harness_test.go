@@ -176,6 +176,7 @@ func (n *node) read() *node {
 	n.Queues(nil, true)
 	n.Hosts(nil, true)
 	n.TokenRecords(nil, true)
+	n.catalog.Apply(nil, true)
 	return n
 }
 

@@ -129,10 +129,11 @@ func TestNotCaughtUp(t *testing.T) {
 		topic string
 		read  func()
 	}{
-		{"instances, requests, queues, hosts", func() { n.Instances(nil, true) }},
-		{"requests, queues, hosts", func() { n.Requests(nil, false); n.Requests(nil, true) }},
-		{"queues, hosts", func() { n.Hosts(nil, true) }},
-		{"queues", func() { n.Queues(nil, true) }},
+		{"instances, requests, queues, hosts, catalog", func() { n.Instances(nil, true) }},
+		{"requests, queues, hosts, catalog", func() { n.Requests(nil, false); n.Requests(nil, true) }},
+		{"queues, hosts, catalog", func() { n.Hosts(nil, true) }},
+		{"queues, catalog", func() { n.Queues(nil, true) }},
+		{"catalog", func() { n.catalog.Apply(nil, true) }},
 	}
 	for _, step := range steps {
 		p := n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)

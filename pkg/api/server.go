@@ -157,7 +157,7 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 	op.Responses = problems(api, op.Responses)
 	op.MaxBodyBytes = max(op.MaxBodyBytes, maxBody) + 1 // huma refuses as much as its bound
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
-		if behind := s.views.behind(); len(behind) > 0 {
+		if behind := s.behind(); len(behind) > 0 {
 			return nil, s.refuse(op.OperationID, notCaughtUp(behind))
 		}
 		out, err := handle(ctx, in)

@@ -97,7 +97,17 @@ func (s *Server) readToEnd(view int) (first bool) {
 // when it is read something may be missing before it.
 func (s *Server) tellFrom() time.Time { return s.clock.At(s.config.Now()).Add(-tellEntries) }
 
-// behind lists the topics not yet read to the end they had at the start.
+// behind lists what is not yet read to the end that it had at the start. Of a catalog that is read in part a node would say
+// that there is no such flavor, or group.
+func (s *Server) behind() []string {
+	names := s.views.behind()
+	if !s.config.Catalog.Read() {
+		names = append(names, "catalog")
+	}
+	return names
+}
+
+// behind lists the topics of the views not yet read to the end they had at the start.
 func (v views) behind() []string {
 	var names []string
 	for i := range v.caughtUp {

@@ -199,6 +199,8 @@ func (o Offers) SetQuota(ctx context.Context, q compute.Quota) error {
 	return err
 }
 
+func (o Offers) Read() bool { return o.Service.Read() }
+
 func (o Offers) Groups(p compute.Project) []compute.Group { return o.Service.Catalog().Groups(p) }
 
 func (o Offers) Group(key compute.GroupKey) (compute.Group, bool) {
