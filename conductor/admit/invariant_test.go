@@ -31,6 +31,14 @@ func (c *checked) step(in Input, view View, now time.Time) Output {
 	return out
 }
 
+// allLoaded is Loaded, checked likewise.
+func (c *checked) allLoaded(view View, now time.Time) Output {
+	c.t.Helper()
+	out := c.Loaded(view, now)
+	c.verify(out, view, now)
+	return out
+}
+
 // diagram is compute.State's, word for word.
 var diagram = map[compute.State][]compute.State{
 	compute.StateNone:   {compute.StateQueued, compute.StateError, compute.StateDeleted},

@@ -492,7 +492,7 @@ func (s *story) takeover(t *testing.T, a args) []string {
 	written := s.state.log
 	s.state = loaded(t, written, s.view, s.now)
 	said := []string{}
-	for _, out := range []Output{s.state.Loaded(s.view, s.now), s.state.step(HostsRead{}, s.view, s.now)} {
+	for _, out := range []Output{s.state.allLoaded(s.view, s.now), s.state.step(HostsRead{}, s.view, s.now)} {
 		if len(out.Effects) > 0 {
 			said = append(said, s.say(out)...)
 		}

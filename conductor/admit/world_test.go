@@ -300,7 +300,7 @@ func (w *world) takeover(cursor int64) {
 	few := w.state.opts.ShareLeast
 	w.state = loaded(w.t, written, w.view, w.now)
 	w.state.opts.ShareLeast = few
-	w.carry(w.state.Loaded(w.view, w.now))
+	w.carry(w.state.allLoaded(w.view, w.now))
 	w.carry(w.state.step(HostsRead{}, w.view, w.now)) // groups may publish what they hold, and rooms be given
 	for i, inst := range written {
 		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
