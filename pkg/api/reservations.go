@@ -39,8 +39,9 @@ func (s *Server) routeReservations(api huma.API) {
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
 		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
 	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
-		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never ran ends in error. Answered once "+
-			"the requests cannot be lost; repeating it is harmless.")
+		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never ran "+
+			"ends in error. Of several requests for the name that no conductor has decided each is ended. Answered once the "+
+			"requests cannot be lost; repeating it is harmless.")
 	end.DefaultStatus = http.StatusAccepted
 	route(s, api, end, s.deleteReservation)
 }
@@ -201,16 +202,20 @@ func sameSpan(was rest.ReservationView, body rest.Reservation, now time.Time) bo
 func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {
 	key := compute.ReservationKey{Project: orDefault(in.Project), Name: in.Reservation}
 	audit.Target(ctx, "reservation", key.Name, string(key.Name))
+	if err := key.Name.Check(); err != nil {
+		return nil, err
+	}
+	// Other nodes may have accepted requests for the name that come before this one in the log.
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	v, err := s.findReservation(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	all := s.views.instances.placeholders(key)
+	all := s.views.instances.notEnded(key)
 	slices.SortStableFunc(all, freeFirst)
 	for _, k := range all {
-		if k.instance != nil && !k.instance.HoldsRoom() {
-			continue
-		}
 		_, err := s.publish(ctx, &compute.Request{
 			Project: key.Project, Instance: k.key().id, Op: compute.OpDelete, At: s.config.Now().UTC(),
 		})
