@@ -46,7 +46,8 @@ func TestPlacementsOfASet(t *testing.T) {
 		"larger than any queue": {`"flavor":"two","count":4,"group":"pair"`, 4, "", "as no queue has machines as large"},
 	} {
 		p := n.places(`{"atomic":true,` + c.body + `}`)
-		if p.Fits != c.fits || p.Starts != (c.fits == p.Count) || p.Set == nil || p.Set.Whole != c.whole || p.Set.Size != p.Count ||
+		if p.Fits != c.fits || p.Starts != (c.fits == p.Count) ||
+			p.Set == nil || p.Set.Whole != c.whole || p.Set.Size != p.Count ||
 			!strings.Contains(p.Summary, c.says) {
 			t.Errorf("%s: fits %d, starts %t, %+v: %s", name, p.Fits, p.Starts, p.Set, p.Summary)
 		}
@@ -62,8 +63,9 @@ func TestPlacementsOfASet(t *testing.T) {
 		t.Errorf("an older agent: %+v", p.Set)
 	}
 	into[rest.QuotaView](n.do("PUT", "/v1/quotas/default", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 5}}), 200)
-	if p := n.places(`{"atomic":true,"flavor":"two","count":3}`); p.Admitted != 0 || p.Starts || p.Refused == nil || p.Kinds[0].Starts ||
-		!strings.HasPrefix(p.Summary, "it would be refused: over quota: VCPU limit 5, used 0, asked 6; beyond that, there is room for all 3") {
+	p := n.places(`{"atomic":true,"flavor":"two","count":3}`)
+	says := "it would be refused: over quota: VCPU limit 5, used 0, asked 6; beyond that, there is room for all 3"
+	if p.Admitted != 0 || p.Starts || p.Refused == nil || p.Kinds[0].Starts || !strings.HasPrefix(p.Summary, says) {
 		t.Errorf("over quota: %+v", p)
 	}
 }
@@ -101,7 +103,8 @@ func TestPlacementsOfAWholeSet(t *testing.T) {
 			t.Errorf("it has room for all: %+v", p)
 		}
 		// There is room for two of them, and for none of the machines that cover all.
-		if p := ask(4, body); p.Fits != 0 || p.Kinds[0].Hosts.Now != 0 || !strings.HasPrefix(p.Summary, "no host can take it now") {
+		p := ask(4, body)
+		if p.Fits != 0 || p.Kinds[0].Hosts.Now != 0 || !strings.HasPrefix(p.Summary, "no host can take it now") {
 			t.Errorf("it has room for two: %+v", p)
 		}
 	}
@@ -170,7 +173,8 @@ func TestPlacementsOfNoSet(t *testing.T) {
 		`"flavor":"two","count":2,"preemptible":{"then":"delete"}`:             "preemptible",
 		`"mix":[{"flavor":"two"},{"flavor":"two","id":"` + string(id1) + `"}]`: "mix[1].id",
 	} {
-		if p := n.do("POST", "/v1/placements", `{"atomic":true,`+body+`}`).refused(422, compute.KindInvalid); p.Field != field || p.Remedy == "" {
+		p := n.do("POST", "/v1/placements", `{"atomic":true,`+body+`}`).refused(422, compute.KindInvalid)
+		if p.Field != field || p.Remedy == "" {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}

@@ -36,7 +36,8 @@ func TestReservationNameLost(t *testing.T) {
 	n.after = func([]wire.Record) { // while this node writes its own
 		n.Requests([]wire.Record{wire.EncodeRequest(asked).To(n.config.Topics.Requests(), 0)}, true)
 	}
-	own := into[rest.ReservationView](n.do("POST", "/v1/reservations", `{"name":"nightly","flavor":"m1.small","for":"3h","count":2}`), 202)
+	body := `{"name":"nightly","flavor":"m1.small","for":"3h","count":2}`
+	own := into[rest.ReservationView](n.do("POST", "/v1/reservations", body), 202)
 	if own.State != "accepted" || own.Count != 2 || len(own.Placeholders) != 2 {
 		t.Errorf("it answers %+v", own)
 	}
@@ -64,7 +65,8 @@ func TestReservationNameLost(t *testing.T) {
 		}
 	}
 	show("held")
-	if list := into[rest.Reservations](n.do("GET", "/v1/reservations", nil), 200); len(list.Items) != 1 || list.Items[0].Refused != nil {
+	list := into[rest.Reservations](n.do("GET", "/v1/reservations", nil), 200)
+	if len(list.Items) != 1 || list.Items[0].Refused != nil {
 		t.Errorf("listed are %+v", list)
 	}
 	n.published()
