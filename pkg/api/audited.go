@@ -70,8 +70,8 @@ func (s *Server) routeAudit(api huma.API) {
 		Summary: "List who changed what, and what was refused: the newest first",
 		Description: "It is read from Kafka for each request, as far as this node may. For one page at most " +
 			strconv.Itoa(audit.MostRead) + " records, or " + strconv.Itoa(audit.MostBytes>>20) +
-			" MiB of them, are looked at: where that was not enough, stopped_early is true, and next goes on with what is " +
-			"older.",
+			" MiB of them, are looked at: where that was not enough, stopped_early is true, and next goes on with " +
+			"what is older.",
 	}, s.listAudit)
 }
 

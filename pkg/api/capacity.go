@@ -18,8 +18,8 @@ func (s *Server) routeCapacity(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "show-capacity", Method: http.MethodGet, Path: "/v1/capacity", Tags: []string{"queues"},
 		Summary: "Say how many machines of each flavor hosts could have, by the values of an axis",
-		Description: "Each flavor by itself, with one choice: the value. With what is free, what of it no flavor can use, " +
-			"and the largest flavor that fits. It is worked out from what hosts said last.",
+		Description: "Each flavor by itself, with one choice: the value. With what is free, what of it no flavor " +
+			"can use, and the largest flavor that fits. It is worked out from what hosts said last.",
 	}, s.showCapacity)
 }
 

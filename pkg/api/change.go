@@ -12,13 +12,14 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-const changeDescription = "Answered once the request cannot be lost, with the instance as it will be, by what this node " +
-	"knows; it is shown so once a conductor has read the request, mostly within milliseconds. As a JSON merge patch has " +
-	"it (RFC 7396): what is left out stays, and null takes an entry out of the metadata; a name or metadata that is null " +
-	"itself counts as left out. Requests are obeyed in their order, so two that change different entries at once both " +
-	"count; one that is repeated takes effect again, over what others changed meanwhile. 409 if the instance is " +
-	"deleted. What another request makes impossible in between a conductor refuses (list-rejected). Its guest keeps the name and " +
-	"the metadata that it was launched with; work that no host has taken yet may have either, another attempt has the new."
+const changeDescription = "Answered once the request cannot be lost, with the instance as it will be, by what this " +
+	"node knows; it is shown so once a conductor has read the request, mostly within milliseconds. As a JSON merge " +
+	"patch has it (RFC 7396): what is left out stays, and null takes an entry out of the metadata; a name or " +
+	"metadata that is null itself counts as left out. Requests are obeyed in their order, so two that change " +
+	"different entries at once both count; one that is repeated takes effect again, over what others changed " +
+	"meanwhile. 409 if the instance is deleted. What another request makes impossible in between a conductor " +
+	"refuses (list-rejected). Its guest keeps the name and the metadata that it was launched with; work that no " +
+	"host has taken yet may have either, another attempt has the new."
 
 func (s *Server) routeChange(api huma.API) {
 	route(s, api, huma.Operation{

@@ -29,7 +29,8 @@ func TestThePresentAndWhatFollows(t *testing.T) {
 		all.Go(func() {
 			h := n.hear(server, "present=true", "")
 			versions, seen := map[compute.InstanceID]compute.Version{}, false
-			for !seen || versions[compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", instances-1))] < changes/instances {
+			last := compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", instances-1))
+			for !seen || versions[last] < changes/instances {
 				e, err := h.read.Next()
 				if err != nil {
 					t.Error(err)

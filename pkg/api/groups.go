@@ -25,8 +25,8 @@ func (s *Server) routeGroups(api huma.API) {
 	}
 	route(s, api, op("list-groups", http.MethodGet, "/v1/groups", "List a project's groups", ""), s.listGroups)
 	route(s, api, op("create-group", http.MethodPost, "/v1/groups", "Make a group",
-		"A group is a rule about where some instances of a project may run beside each other. Made again as it is, it is no "+
-			"change; another one of the same name is refused with 409."), s.createGroup)
+		"A group is a rule about where some instances of a project may run beside each other. Made again as it is, "+
+			"it is no change; another one of the same name is refused with 409."), s.createGroup)
 	route(s, api, op("show-group", http.MethodGet, "/v1/groups/{group}", "Show a group and where its members are", ""),
 		s.showGroup)
 	route(s, api, op("set-group", http.MethodPut, "/v1/groups/{group}", "Make a group, or replace its rule",

@@ -21,13 +21,13 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-const placementsDescription = "Takes one boot as POST /v1/instances does, with a count, or a mix of them, and says: what " +
-	"the quota would be used, how many of them hosts have room for now, all kinds together and behind what waits in " +
-	"their queues, what is short, and which machines would have to go so that one more fits. What waits in other queues " +
-	"for the same hosts is not counted, nor what was accepted and is not decided yet. What a boot is refused for is " +
-	"refused here in the same words; in a mix the field says in which kind. With atomic they are one set, of which the quota " +
-	"and hosts take all or none. It is worked out from what hosts said last. " +
-	"Nothing is booted, reserved or written: what is true now may not be when they are booted."
+const placementsDescription = "Takes one boot as POST /v1/instances does, with a count, or a mix of them, and says: " +
+	"what the quota would be used, how many of them hosts have room for now, all kinds together and behind what " +
+	"waits in their queues, what is short, and which machines would have to go so that one more fits. What waits in " +
+	"other queues for the same hosts is not counted, nor what was accepted and is not decided yet. What a boot is " +
+	"refused for is refused here in the same words; in a mix the field says in which kind. With atomic they are one " +
+	"set, of which the quota and hosts take all or none. It is worked out from what hosts said last. Nothing is " +
+	"booted, reserved or written: what is true now may not be when they are booted."
 
 func (s *Server) routePlacements(api huma.API) {
 	route(s, api, huma.Operation{
@@ -156,7 +156,8 @@ func (in *placementsInput) asked() ([]rest.MixKind, error) {
 	var all int64
 	for i, a := range asked {
 		if all += cmp.Or(a.Count, 1); a.Count < 0 || a.Count > compute.MaxBoots || all > compute.MaxBoots {
-			err := error(compute.Invalid("count", fmt.Sprint(a.Count), fmt.Sprintf("give 1 to %d, in all", compute.MaxBoots)))
+			err := error(compute.Invalid("count", fmt.Sprint(a.Count),
+				fmt.Sprintf("give 1 to %d, in all", compute.MaxBoots)))
 			if mixed {
 				err = inMix(err, i)
 			}
@@ -213,7 +214,8 @@ func (s *Server) readKind(
 		}
 	}
 	if n := req.Boot.Reservation(); n != "" {
-		return kind{}, compute.Invalid("reservation", string(n), "leave it out: GET /v1/reservations/"+string(n)+" says what it holds")
+		return kind{}, compute.Invalid("reservation", string(n),
+			"leave it out: GET /v1/reservations/"+string(n)+" says what it holds")
 	}
 	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
 		return kind{}, err
@@ -409,8 +411,8 @@ func (s *presenter) toGo(w explain.Wanted, after explain.Answer, left []explain.
 	return nil
 }
 
-// mayGo are the instances on a host that free something if they alone go, and do not go already. A placeholder and what has
-// its room do not: the other one holds it on.
+// mayGo are the instances on a host that free something if they alone go, and do not go already. A placeholder and what
+// has its room do not: the other one holds it on.
 func (s *presenter) mayGo(h compute.HostID) (there []*compute.Instance) {
 	held, taken := map[compute.InPlaceholder]bool{}, map[compute.InPlaceholder]bool{}
 	on := s.views.instances.onHost(h)
@@ -441,9 +443,10 @@ func (s *Server) quotaSteps(
 	add(compute.QuotaWhole, "", view.Resources)
 	for _, c := range view.Priorities {
 		if class, err := compute.ParsePriority(c.Priority); err == nil {
-			add(compute.QuotaOf(class), c.Priority, slices.DeleteFunc(slices.Clone(c.Resources), func(r rest.QuotaResource) bool {
+			limited := slices.DeleteFunc(slices.Clone(c.Resources), func(r rest.QuotaResource) bool {
 				return r.Limit == nil // what has no limit of its own is told of the whole
-			}))
+			})
+			add(compute.QuotaOf(class), c.Priority, limited)
 		}
 	}
 	for _, c := range asks[compute.QuotaWhole].Classes() { // which nobody limits, and the project does not use

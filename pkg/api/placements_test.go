@@ -235,7 +235,8 @@ func TestPlacementsCatchUpOnce(t *testing.T) {
 	n.mu.Lock()
 	n.sync = func() error { caught++; return nil }
 	n.mu.Unlock()
-	n.places(fmt.Sprintf(`{"mix":[{"flavor":"m1.small","id":%q},{"flavor":"m1.small","id":%q},{"flavor":"m1.small","id":%q}]}`, id1, id2, id3))
+	one := `{"flavor":"m1.small","id":%q}`
+	n.places(fmt.Sprintf(`{"mix":[`+one+`,`+one+`,`+one+`]}`, id1, id2, id3))
 	if caught != 1 {
 		t.Errorf("it catches up %d times", caught)
 	}
@@ -270,7 +271,8 @@ func TestPlacementsSayWhatWouldHaveToGo(t *testing.T) {
 			Resources: compute.Resources{compute.VCPU: 4}}},
 	}
 	equal(t, "to operators", want, p.Kinds[0].ToGo)
-	if last := p.OperatorsCan[len(p.OperatorsCan)-1]; last != "host rack1 takes one more of six without two of alien" || p.MayBoot {
+	last := p.OperatorsCan[len(p.OperatorsCan)-1]
+	if last != "host rack1 takes one more of six without two of alien" || p.MayBoot {
 		t.Errorf("%q of %+v", last, p)
 	}
 	p = ask(auth.RoleMember, "own", `{"flavor":"six","project":"own","count":3}`)

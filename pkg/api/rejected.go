@@ -22,10 +22,10 @@ func (s *Server) routeRejected(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: listRejected, Method: http.MethodGet, Path: "/v1/rejected", Tags: []string{"access"},
 		Summary: "List which records were refused, and why: the newest first",
-		Description: "What conductors, queue managers and agents could not read, or did not believe. A project sees the " +
-			"requests that name it, operators everything with project=*. It is read from Kafka for each request, about 10,000 " +
-			"records for a page: where that was not enough, stopped_early is true, and next goes on with what is older. Kafka " +
-			"keeps them for 14 days.",
+		Description: "What conductors, queue managers and agents could not read, or did not believe. A project sees " +
+			"the requests that name it, operators everything with project=*. It is read from Kafka for each " +
+			"request, about 10,000 records for a page: where that was not enough, stopped_early is true, and next " +
+			"goes on with what is older. Kafka keeps them for 14 days.",
 	}, s.listRejected)
 }
 

@@ -29,18 +29,20 @@ func (s *Server) routeReservations(api huma.API) {
 	route(s, api, op("list-reservations", http.MethodGet, "/v1/reservations", "List a project's reservations",
 		"Those that have not ended."), s.listReservations)
 	ask := op("create-reservation", http.MethodPost, "/v1/reservations", "Reserve room",
-		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation gets that room. "+
-			"Quota admits all of it or none, and from then on it counts, whether it has begun or not. Answered once the request cannot "+
-			"be lost; the state of the reservation says whether it was refused. Asked for again as it is, it is no change; another "+
-			"one of the same name that has not ended is refused with 409. Of two that nodes accept at the same moment the first "+
-			"in the log is made; the name then shows that one, with the other in refused.")
+		"Hosts hold room for so many machines, as soon as they have it; a boot with the name of the reservation "+
+			"gets that room. Quota admits all of it or none, and from then on it counts, whether it has begun or "+
+			"not. Answered once the request cannot be lost; the state of the reservation says whether it was "+
+			"refused. Asked for again as it is, it is no change; another one of the same name that has not ended is "+
+			"refused with 409. Of two that nodes accept at the same moment the first in the log is made; the name "+
+			"then shows that one, with the other in refused.")
 	ask.DefaultStatus = http.StatusAccepted
 	route(s, api, ask, s.reserve)
 	route(s, api, op("show-reservation", http.MethodGet, "/v1/reservations/{reservation}", "Show a reservation",
 		"The one that has not ended, or else the last of that name, for as long as its records are kept."), s.showReservation)
 	end := op("delete-reservation", http.MethodDelete, "/v1/reservations/{reservation}", "End a reservation",
-		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never ran ends in error. Answered once "+
-			"the requests cannot be lost; repeating it is harmless.")
+		"Its room is free again, but for what was booted into it: that goes on. What waits for its room and never "+
+			"ran ends in error. Of several requests for the name that no conductor has decided each is ended. "+
+			"Answered once the requests cannot be lost; repeating it is harmless.")
 	end.DefaultStatus = http.StatusAccepted
 	route(s, api, end, s.deleteReservation)
 }
@@ -187,8 +189,8 @@ func sameReservation(was rest.ReservationView, body rest.Reservation, now time.T
 // begin when the request was accepted, by its clock, and end when it was to end.
 const movedBy = 15 * time.Second
 
-// sameSpan says whether a reservation is from and until when it is asked for. A time that has passed and none are the same
-// as what has begun.
+// sameSpan says whether a reservation is from and until when it is asked for. A time that has passed and none are the
+// same as what has begun.
 func sameSpan(was rest.ReservationView, body rest.Reservation, now time.Time) bool {
 	begun, long := !was.From.After(now), time.Duration(body.For)
 	if body.From.IsZero() {
@@ -201,16 +203,20 @@ func sameSpan(was rest.ReservationView, body rest.Reservation, now time.Time) bo
 func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*reservationOutput, error) {
 	key := compute.ReservationKey{Project: orDefault(in.Project), Name: in.Reservation}
 	audit.Target(ctx, "reservation", key.Name, string(key.Name))
+	if err := key.Name.Check(); err != nil {
+		return nil, err
+	}
+	// Other nodes may have accepted requests for the name that come before this one in the log.
+	if err := s.catchUp(ctx); err != nil {
+		return nil, err
+	}
 	v, err := s.findReservation(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	all := s.views.instances.placeholders(key)
+	all := s.views.instances.notEnded(key)
 	slices.SortStableFunc(all, freeFirst)
 	for _, k := range all {
-		if k.instance != nil && !k.instance.HoldsRoom() {
-			continue
-		}
 		_, err := s.publish(ctx, &compute.Request{
 			Project: key.Project, Instance: k.key().id, Op: compute.OpDelete, At: s.config.Now().UTC(),
 		})

@@ -20,17 +20,40 @@ func (k entry) lostItsName() bool {
 	return i != nil && i.State.Ended() && i.Attempt == 0 && i.Reason != nil && i.Reason.Code == compute.RequestDiffers
 }
 
-// rather says whether the reservation of a name is that of one placeholder rather than that of another: the one that
-// has not ended, then one that was made, then the newest.
-func rather(k, than *entry) bool {
-	live := func(k *entry) bool { return k.instance == nil || k.instance.HoldsRoom() }
-	switch {
-	case live(k) != live(than):
-		return live(k)
-	case k.lostItsName() != than.lostItsName():
-		return than.lostItsName()
+// notEnded says whether a placeholder holds or waits for room, or may come to.
+func (k entry) notEnded() bool { return k.instance == nil || k.instance.HoldsRoom() }
+
+// hasNameBefore says whether of two placeholders the name means the reservation of the first: of one that was made and
+// has not ended; else of the request that is first in the log, by which the conductor goes too and not by the clocks of
+// nodes; else of the newest that was made; else of the newest that was refused.
+func (v *instances) hasNameBefore(a, b *entry) bool {
+	rank := func(k *entry) int {
+		switch {
+		case k.instance == nil:
+			return 1
+		case k.instance.HoldsRoom():
+			return 0
+		case !k.lostItsName():
+			return 2
+		}
+		return 3
 	}
-	return than.requestedAt().Before(k.requestedAt())
+	x, y := rank(a), rank(b)
+	switch {
+	case x != y:
+		return x < y
+	case a.instance == nil:
+		return v.undecided[a].offset < v.undecided[b].offset
+	}
+	return a.requestedAt().After(b.requestedAt())
+}
+
+// sameRequest says whether a placeholder is of the reservation of another one of that name, whose name it is.
+func (v *instances) sameRequest(k, named *entry) bool {
+	if k.instance == nil && named.instance == nil {
+		return v.undecided[k].offset == v.undecided[named].offset
+	}
+	return sameReservationOf(k, named)
 }
 
 // mostLost is how many requests that have lost a name are told, the newest.
@@ -54,7 +77,8 @@ func (s *presenter) lostTo(key compute.ReservationKey, has entry) (out []rest.Re
 			of := i.Boot.Placeholder()
 			out = append(out, rest.RefusedReservation{
 				At: i.AcceptedAt.UTC(), Flavor: i.Boot.Flavor, With: i.Boot.With, Count: int(of.Size),
-				From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", i.Boot).Priority, Reason: s.instance(k, fields{"waiting"}).Reason,
+				From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", i.Boot).Priority,
+				Reason: s.instance(k, fields{"waiting"}).Reason,
 			})
 		}
 		x := &out[len(out)-1]

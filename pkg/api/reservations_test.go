@@ -139,7 +139,8 @@ func TestReservationIsWhole(t *testing.T) {
 		Instances: []compute.InstanceID{id1, id2},
 	}}
 	n.Requests([]wire.Record{wire.EncodeRequest(asked).To(n.config.Topics.Requests(), 0)}, true)
-	first, before := placeholder(id1, compute.StateQueued, start, until, ""), placeholder(id3, compute.StateDeleted, start, until, "")
+	first := placeholder(id1, compute.StateQueued, start, until, "")
+	before := placeholder(id3, compute.StateDeleted, start, until, "")
 	first.Boot.Rules.Placeholder.Size, before.Boot.Rules.Placeholder.Size = 2, 2
 	before.EndedAt = start.Add(-time.Minute)
 	n.has(first, before)

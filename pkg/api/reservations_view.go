@@ -166,7 +166,7 @@ func (v *instances) reservations(p compute.Project) (names []compute.Reservation
 	}
 	for n, all := range t.byReservation {
 		for k := range all {
-			if k.instance == nil || k.instance.HoldsRoom() {
+			if k.notEnded() {
 				names = append(names, n)
 				break
 			}
@@ -176,8 +176,7 @@ func (v *instances) reservations(p compute.Project) (names []compute.Reservation
 	return names
 }
 
-// placeholders are those of a reservation in the order of their ids: of the one that has not ended, else of the last
-// that was made or refused for itself.
+// placeholders are those of the reservation that a name means, in the order of lists.
 func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -185,15 +184,32 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 	if t == nil {
 		return nil
 	}
-	var last *entry
+	var named *entry
 	for k := range t.byReservation[key.Name] {
-		if last == nil || rather(k, last) {
-			last = k
+		if named == nil || v.hasNameBefore(k, named) {
+			named = k
 		}
 	}
 	var all []entry
 	for k := range t.byReservation[key.Name] {
-		if sameReservationOf(k, last) {
+		if v.sameRequest(k, named) {
+			all = append(all, *k)
+		}
+	}
+	slices.SortFunc(all, entry.compare)
+	return all
+}
+
+// notEnded are the placeholders of a name that have not ended, whichever of several undecided requests they are of.
+func (v *instances) notEnded(key compute.ReservationKey) (all []entry) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.byProject[key.Project]
+	if t == nil {
+		return nil
+	}
+	for k := range t.byReservation[key.Name] {
+		if k.notEnded() {
 			all = append(all, *k)
 		}
 	}

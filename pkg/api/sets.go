@@ -20,11 +20,12 @@ func (s *Server) routeSets(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "boot-set", Method: http.MethodPost, Path: "/v1/sets", Tags: []string{"instances"},
 		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBootBody, Summary: "Boot several machines, all or none",
-		Description: "None starts before each of them has a host that has prepared it; quota admits all of them or none. If one " +
-			"fails for good or waits until its deadline before each has run, or is deleted before all have a host, the others end " +
-			"with the reason SetFailed. Answered once the request cannot be lost; refused, for what any of them is refused for, as one. With an " +
-			"Idempotency-Key K they have the ids that the keys K-1, K-2 and so on stand for, and the request may be repeated as " +
-			"a boot may. The body is at most 512 KiB as it is written to Kafka.",
+		Description: "None starts before each of them has a host that has prepared it; quota admits all of them or " +
+			"none. If one fails for good or waits until its deadline before each has run, or is deleted before all " +
+			"have a host, the others end with the reason SetFailed. Answered once the request cannot be lost; " +
+			"refused, for what any of them is refused for, as one. With an Idempotency-Key K they have the ids that " +
+			"the keys K-1, K-2 and so on stand for, and the request may be repeated as a boot may. The body is at " +
+			"most 512 KiB as it is written to Kafka.",
 	}, s.bootSet)
 }
 
@@ -138,8 +139,8 @@ func numberedKey(key string, i int) string {
 	return fmt.Sprintf("%s-%d", key, i+1)
 }
 
-// repeatedSet answers a set that is known: the same one is done already, and another one under the ids of its instances is
-// a mistake.
+// repeatedSet answers a set that is known: the same one is done already, and another one under the ids of its instances
+// is a mistake.
 func (s *Server) repeatedSet(
 	ctx context.Context, boots []*bootInput, each []compute.Request,
 ) (answer *setOutput, known bool, err error) {
@@ -171,7 +172,8 @@ func (s *Server) repeatedSet(
 	}
 	n := len(answer.Body.Items)
 	if n > 0 && n < len(each) && !ended { // where some have ended, others may be forgotten
-		e := compute.Conflict("boots", fmt.Sprint(len(each)), fmt.Sprintf("are not the set that was booted: it has %d of them", n),
+		e := compute.Conflict("boots", fmt.Sprint(len(each)),
+			fmt.Sprintf("are not the set that was booted: it has %d of them", n),
 			"repeat that request as it was, or give new ids or a new key")
 		e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "set"}
 		return nil, false, e
@@ -179,8 +181,8 @@ func (s *Server) repeatedSet(
 	return answer, n > 0, nil
 }
 
-// publishSet returns once the set is safe, and where ids are the caller's, once it is known that it was the first to have
-// them (readBack says why).
+// publishSet returns once the set is safe, and where ids are the caller's, once it is known that it was the first to
+// have them (readBack says why).
 func (s *Server) publishSet(
 	ctx context.Context, in *setInput, boots []*bootInput, written *compute.Request,
 ) (*setOutput, error) {

@@ -68,7 +68,8 @@ func TestSetAgain(t *testing.T) {
 	if p := ask(longer, "deploy").refused(409, compute.KindConflict); p.Reason == nil || p.Reason.Detail != "set" {
 		t.Errorf("%+v", p)
 	}
-	shorter := `{"boots":[{"name":"a","flavor":"m1.small","id":"` + string(id1) + `"},{"name":"b","flavor":"m1.small","id":"` + string(id2) + `"}]}`
+	shorter := `{"boots":[{"name":"a","flavor":"m1.small","id":"` + string(id1) + `"},` +
+		`{"name":"b","flavor":"m1.small","id":"` + string(id2) + `"}]}`
 	into[rest.Instances](ask(shorter, ""), 202)
 	another := strings.Replace(shorter, string(id2), "33333333-3333-4333-8333-333333333333", 1)
 	if p := ask(another, "").refused(409, compute.KindConflict); p.Field != "boots" {

@@ -43,7 +43,8 @@ func TestCapabilitiesHasATag(t *testing.T) {
 	}
 	n.hears(offering("h1", 8)) // which is no part of it
 	n.has(instance(id1, "w", compute.StateActive))
-	if again := n.do("GET", "/v1/capabilities", nil); again.header.Get("ETag") != tag || string(again.body) != string(first.body) {
+	again := n.do("GET", "/v1/capabilities", nil)
+	if again.header.Get("ETag") != tag || string(again.body) != string(first.body) {
 		t.Errorf("another document: %s and %s", first.body, again.body)
 	}
 	into[rest.Change](n.do("DELETE", "/v1/capabilities/disk", nil), 200)
@@ -62,7 +63,8 @@ func TestCapabilitiesPages(t *testing.T) {
 	}
 	page := into[rest.Capabilities](n.do("GET", "/v1/capabilities?limit=1", nil), 200)
 	behind := into[rest.Capabilities](n.do("GET", "/v1/capabilities?marker="+page.Next, nil), 200)
-	if len(page.Items) != 1 || page.Items[0].Axis != "disk" || len(behind.Items) != 1 || behind.Items[0].Axis != "gpu" || behind.Next != "" {
+	if len(page.Items) != 1 || page.Items[0].Axis != "disk" ||
+		len(behind.Items) != 1 || behind.Items[0].Axis != "gpu" || behind.Next != "" {
 		t.Errorf("%+v, then %+v", page, behind)
 	}
 }
@@ -172,10 +174,12 @@ func (n *node) probes(t *testing.T) map[string]func(most int64) answer {
 		"boot body bytes":        padded("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}),
 		"placements body bytes":  padded("POST", "/v1/placements", rest.Boot{Flavor: "m1.small"}),
 		"placements count machines in all": func(most int64) answer {
-			return n.do("POST", "/v1/placements", fmt.Sprintf(`{"mix":[{"flavor":"m1.small","count":%d},{"flavor":"m1.small"}]}`, most-1))
+			return n.do("POST", "/v1/placements",
+				fmt.Sprintf(`{"mix":[{"flavor":"m1.small","count":%d},{"flavor":"m1.small"}]}`, most-1))
 		},
 		"placements mix kinds": func(most int64) answer {
-			return n.do("POST", "/v1/placements", `{"mix":[`+strings.TrimSuffix(strings.Repeat(`{"flavor":"m1.small"},`, int(most)), ",")+`]}`)
+			kinds := strings.TrimSuffix(strings.Repeat(`{"flavor":"m1.small"},`, int(most)), ",")
+			return n.do("POST", "/v1/placements", `{"mix":[`+kinds+`]}`)
 		},
 		"any other body bytes":    padded("PUT", "/v1/quotas/p", rest.QuotaLimits{Limits: compute.Resources{compute.VCPU: 1}}),
 		"flavor required traits":  flavor(func(f *rest.Flavor, n int64) { f.Required = traitNames(n) }),

@@ -70,8 +70,10 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
 	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
 	flags.StringVar(&f.group, "group", "", "make it a member of this group, whose rule says where it may run")
-	flags.StringVar(&f.reservation, "reservation", "", "give it the room that this reservation holds; its flavor and choices need not be given")
-	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: which is served first where there is not room for all")
+	flags.StringVar(&f.reservation, "reservation", "",
+		"give it the room that this reservation holds; its flavor and choices need not be given")
+	flags.StringVar(&f.priority, "priority", "normal",
+		"low, normal or high: which is served first where there is not room for all")
 	flags.StringVar(&f.preemptible, "preemptible", "",
 		"delete or requeue: it may be taken away for work of normal or high priority, and then is deleted, "+
 			"or waits in its queue again; its priority is low")
@@ -118,7 +120,8 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	case f.atomic && (f.count < 2 || f.count > compute.MaxSet):
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give 2 to %d with --atomic", compute.MaxSet))
 	case f.dry && f.reservation != "":
-		return b, compute.Invalid("reservation", f.reservation, "leave out --dry-run: berth reservation show says what it holds")
+		return b, compute.Invalid("reservation", f.reservation,
+			"leave out --dry-run: berth reservation show says what it holds")
 	case f.atomic && f.reservation != "":
 		return b, compute.Invalid("reservation", f.reservation, "leave out --atomic: each gets its room by itself")
 	case f.id != "" && f.key != "":

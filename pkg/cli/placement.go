@@ -221,7 +221,11 @@ func placements(p client.Placements, now time.Time) []detail {
 	}
 	out = append(out, detail{"Quota", quotaSteps(p.Quota)})
 	if len(p.Kinds) == 1 {
-		out = append(out, kindDetails(p.Kinds[0], now)...)
+		line := p.Kinds[0].Queue
+		if p.Set != nil { // which waits elsewhere if it is offered whole
+			line = cmp.Or(p.Set.Whole, line)
+		}
+		out = append(out, kindDetails(p.Kinds[0], line, now)...)
 	} else {
 		for _, k := range p.Kinds {
 			out = append(out, detail{string(k.Queue), kindLine(k)})
@@ -260,14 +264,15 @@ func quotaSteps(all []client.QuotaStep) string {
 	return strings.Join(lines, "\n")
 }
 
-func kindDetails(k client.Placement, now time.Time) []detail {
+// kindDetails are those of the one kind that is asked about, which waits in a line.
+func kindDetails(k client.Placement, line compute.QueueName, now time.Time) []detail {
 	out := []detail{{"Uses", humanResources(k.Resources)}}
 	if k.Count > 1 {
 		out[0].value += " each"
 	}
 	if l := k.Place; l != nil && l.Depth > 0 {
 		out = append(out, detail{"In line", fmt.Sprintf("behind %d in queue %s, the first since %s",
-			l.Position, k.Queue, Short(now.Sub(l.Oldest)))})
+			l.Position, line, Short(now.Sub(l.Oldest)))})
 	}
 	out = append(out, standings(k.Hosts)...)
 	return append(out, detail{"To go", toGo(k)})

@@ -3,7 +3,10 @@
 package cli
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -22,6 +25,28 @@ func TestToGoSaysWhatIsKnown(t *testing.T) {
 	} {
 		if got := toGo(k); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestWholeSetIsInLineWhereItIsOffered, which is not the queue of its kind.
+func TestWholeSetIsInLineWhereItIsOffered(t *testing.T) {
+	for set, want := range map[string]string{
+		"null": "in queue two,", `{"size":2}`: "in queue two,", `{"size":2,"whole":"six"}`: "in queue six,",
+	} {
+		var p client.Placements
+		text := `{"set":` + set + `,"kinds":[{"queue":"two","count":2,"place":{"depth":1,"position":1}}]}`
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			t.Fatal(err)
+		}
+		line := ""
+		for _, d := range placements(p, time.Now()) {
+			if d.title == "In line" {
+				line = d.value
+			}
+		}
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: %q, want %s", set, line, want)
 		}
 	}
 }

@@ -263,7 +263,8 @@ func reservationDetails(v client.Reservation) []detail {
 	}
 	return []detail{
 		{"Reservation", string(v.Name)}, {"Project", string(v.Project)}, {"State", v.State + why}, {"Queue", string(v.Queue)},
-		{"Each", v.Resources.String()}, {"Machines", fmt.Sprintf("%d of %d held, %d taken, %d started", v.Held, v.Count, v.Taken, v.Started)},
+		{"Each", v.Resources.String()},
+		{"Machines", fmt.Sprintf("%d of %d held, %d taken, %d started", v.Held, v.Count, v.Taken, v.Started)},
 		{"From", shownTime(v.From)}, {"Until", shownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
 		{"Refused", strings.Join(refused, "\n")},
 	}
