@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // At is a moment in the schedule's seconds.
@@ -21,13 +22,22 @@ func (r *Recording) At(t time.Time) string {
 	return schedule.SecondsOf(t.Sub(r.Start)).String()
 }
 
-// Accepted lists the boots and deletes that clients were told are safe.
+// Accepted lists the boots and deletes that clients were told are safe, and each placeholder of a reservation as one of them.
 func (r *Recording) Accepted() (list []Ask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.Asks {
-		if a.OK && (a.Op == schedule.LoadBoot || a.Op == schedule.LoadDelete) {
+		switch {
+		case !a.OK:
+		case a.Op == schedule.LoadBoot, a.Op == schedule.LoadTake, a.Op == schedule.LoadDelete:
 			list = append(list, a)
+		case a.Op == schedule.LoadReserve:
+			for part := range a.Count {
+				p := a
+				p.Name = a.PartName(part)
+				p.ID = wire.KeyedInstance(a.Project, p.Name)
+				list = append(list, p)
+			}
 		}
 	}
 	return list
