@@ -22,7 +22,7 @@ func (r *Recording) At(t time.Time) string {
 	return schedule.SecondsOf(t.Sub(r.Start)).String()
 }
 
-// Accepted lists the boots and deletes that clients were told are safe, and each placeholder of a reservation as one of them.
+// Accepted lists the boots and deletes that clients were told are safe, and each placeholder of a reservation as one.
 func (r *Recording) Accepted() (list []Ask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,14 +59,10 @@ func checks() []func(*Recording) []Violation {
 
 // Judge says what was wrong, the first thing first.
 func (r *Recording) Judge() []Violation {
-	all, reserving := slices.Clone(r.Wrong), r.ofReservations()
+	all := slices.Clone(r.Wrong)
 	for _, c := range checks() {
 		all = append(all, c(r)...)
 	}
-	all = slices.DeleteFunc(all, func(v Violation) bool {
-		i, is := reserving[v.Instance]
-		return is && otherwise(v.Rule, i)
-	})
 	slices.SortStableFunc(all, func(a, b Violation) int { return a.At.Compare(b.At) })
 	return all
 }
@@ -277,7 +273,8 @@ func follows(old, i compute.Instance) bool {
 
 // checkOnce: I2: never two hosts with one instance, no attempt launched twice.
 func checkOnce(r *Recording) (wrong []Violation) {
-	events := r.spared()
+	outlives := r.outlivesPower()
+	events := slices.DeleteFunc(slices.Clone(r.spared()), func(e fake.Event) bool { return outlives(e.Instance, e.Host) })
 	for n := range events {
 		before, now := fake.Violations(events[:n]), fake.Violations(events[:n+1])
 		if len(now) > len(before) {

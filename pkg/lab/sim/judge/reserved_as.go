@@ -116,7 +116,7 @@ func (r *Recording) mayEndReserved(w Written, x Wanted) bool {
 	return false
 }
 
-// admittedIn is how long after a reservation was answered it is admitted, where nothing goes wrong with those that do that.
+// admittedIn is how long after a reservation was answered it is admitted, where nothing goes wrong with conductors.
 const admittedIn = 3 * time.Second
 
 // admittedBy is when a reservation that was answered is admitted at the latest then.
@@ -155,10 +155,12 @@ func (r *Recording) goneOf(of Ask, at time.Time) (gone int) {
 
 // maybeOver says whether the time of a reservation may have been over.
 func (r *Recording) maybeOver(of Ask, at time.Time) bool {
-	return !at.Add(r.Schedule.World.Drifts()).Before(of.Began.Truncate(time.Millisecond).Add((of.From + of.For).Duration()))
+	ends := of.Began.Add(of.From.Duration() + of.For.Duration()).Truncate(time.Millisecond) // requests count in these
+	return !at.Add(r.Schedule.World.Drifts()).Before(ends)
 }
 
-// mayLackReservation says whether a reservation may have ended by a time, was refused, or was not there when something began.
+// mayLackReservation says whether a reservation may have ended by a time, was refused, or was not there when something
+// began.
 func (r *Recording) mayLackReservation(of Ask, began, at time.Time) bool {
 	return r.maybeOver(of, at) || r.goneOf(of, at) >= of.Count || of.Answered.IsZero() || of.Answered.After(began) ||
 		r.refusedWhole(of)

@@ -44,8 +44,9 @@ func TestReservationsThatWereAccepted(t *testing.T) {
 	})
 }
 
-// endsUnknown has vm-2 be refused by a conductor.
+// endsUnknown has vm-2 be asked for into room-1, and refused by a conductor.
 func endsUnknown(r *Recording, at schedule.Seconds) {
+	takes(r, at, nil)
 	i := compute.Instance{ID: "vm-2", Project: schedule.Reserving, State: compute.StateError}
 	i.Reason = &compute.Reason{Code: compute.NoSuchReservation}
 	i.Boot.Name = "vm-2"
@@ -59,9 +60,9 @@ func TestNoSuchReservation(t *testing.T) {
 		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
 	}
 	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
-		"right: its reservation is not admitted yet": func(r *Recording) { reserves(r, 0); takes(r, 11, nil); endsUnknown(r, 11) },
-		"vm-2 ended without a cause":                 func(r *Recording) { reserves(r, 0); takes(r, 20, nil); endsUnknown(r, 20) },
-		"right: a conductor is hindered":             func(r *Recording) { reserves(r, 0); takes(r, 20, nil); endsUnknown(r, 20); slow(r) },
+		"right: its reservation is not admitted yet": func(r *Recording) { reserves(r, 0); endsUnknown(r, 11) },
+		"vm-2 ended without a cause":                 func(r *Recording) { reserves(r, 0); endsUnknown(r, 20) },
+		"right: a conductor is hindered":             func(r *Recording) { reserves(r, 0); endsUnknown(r, 20); slow(r) },
 	})
 	sees(t, (*Recording).refusedAtOnce, map[string]func(*Recording){
 		"right: a node may not have read of it": func(r *Recording) { reserves(r, 2); takes(r, 11, refusal) },
@@ -69,4 +70,15 @@ func TestNoSuchReservation(t *testing.T) {
 		"right: there is none":                  func(r *Recording) { takes(r, 20, refusal) },
 		"right: a node may hear of it late":     func(r *Recording) { reserves(r, 2); takes(r, 20, refusal); slow(r) },
 	})
+}
+
+// A request says in milliseconds when a reservation ends: the fraction of both its times together is cut off.
+func TestReservationIsOver(t *testing.T) {
+	r := made()
+	a := Ask{Load: schedule.Load{Op: schedule.LoadReserve, From: 8.4852, For: 68.2552}, Began: moment(0.9392)}
+	for at, over := range map[schedule.Seconds]bool{77.6789: false, 77.679: true, 77.6793: true} {
+		if got := r.maybeOver(a, moment(at)); got != over {
+			t.Errorf("at %s it may be over: %t", r.At(moment(at)), got)
+		}
+	}
 }
