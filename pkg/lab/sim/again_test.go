@@ -10,7 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Only the topics of queues are made anew: whoever reads another, and is told that it is not the one it was, has lost records.
+// Only the topics of queues are made anew: whoever reads another, and is told that it is not the one it was, has lost
+// records.
 func TestObserversBeginAgain(t *testing.T) {
 	topics := wire.Topics{Prefix: prefix}
 	for topic, want := range map[string]bool{
@@ -21,7 +22,8 @@ func TestObserversBeginAgain(t *testing.T) {
 			t.Errorf("an observer of %s begins again: %t", topic, got)
 		}
 	}
-	for want, err := range map[bool]error{true: compute.Conflict("topic", "t", "was made again", ""), false: errors.New("other")} {
+	another := compute.Conflict("topic", "t", "was made again", "")
+	for want, err := range map[bool]error{true: another, false: errors.New("other")} {
 		if isAnother(err) != want {
 			t.Errorf("%v says that a topic is another: %t", err, !want)
 		}

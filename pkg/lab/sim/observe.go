@@ -46,7 +46,7 @@ func (w *play) reread() {
 // isAnother says whether a reader ended since its topic is not the one that it began to read.
 func isAnother(err error) bool { return err != nil && compute.KindOf(err) == compute.KindConflict }
 
-// mayBeAnother says whether another topic may ever take the place of one: that of a queue that is removed and made anew.
+// mayBeAnother says whether another topic may ever take the place of one: that of a queue that is made anew.
 func mayBeAnother(topics wire.Topics, topic string) bool {
 	_, queue := topics.QueueOf(topic)
 	return queue

@@ -35,7 +35,8 @@ func TestCheckEnded(t *testing.T) {
 			}
 		}
 	}
-	crowd := crowdOf(2, func(*compute.Instance) {})
+	asIs := func(*compute.Instance) {}
+	crowd := crowdOf(2, asIs)
 	sees(t, checkEnded, map[string]func(*Recording){
 		"right: within 90 s of the calm":                             func(r *Recording) { placed(r, 149) },
 		"I6: 1m31s after everything was up and well: vm-1 is queued": func(r *Recording) { placed(r, 151) },
@@ -44,9 +45,9 @@ func TestCheckEnded(t *testing.T) {
 		"right: two attempts failed, 1 + 14 s and 2 + 14 s":    func(r *Recording) { placed(r, 180, 100, 110) },
 		"right: two others keep it in the conductor, 5 + 10 s": func(r *Recording) { placed(r, 164); crowd(r) },
 		"I6: 1m46s": func(r *Recording) { placed(r, 166); crowd(r) },
-		"right: eight others, 5 + 10 + 20 + 40 s":        func(r *Recording) { placed(r, 224); crowdOf(8, func(*compute.Instance) {})(r) },
-		"right: 13 others, 5 + 10 + 20 + 40 + 60 + 60 s": func(r *Recording) { placed(r, 344); crowdOf(13, func(*compute.Instance) {})(r) },
-		"I6: 4m46s": func(r *Recording) { placed(r, 346); crowdOf(13, func(*compute.Instance) {})(r) },
+		"right: eight others, 5 + 10 + 20 + 40 s":        func(r *Recording) { placed(r, 224); crowdOf(8, asIs)(r) },
+		"right: 13 others, 5 + 10 + 20 + 40 + 60 + 60 s": func(r *Recording) { placed(r, 344); crowdOf(13, asIs)(r) },
+		"I6: 4m46s": func(r *Recording) { placed(r, 346); crowdOf(13, asIs)(r) },
 		"I6: 1m32s": func(r *Recording) { // they were there before
 			placed(r, 152)
 			crowd(r)

@@ -64,9 +64,9 @@ func checkLies(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// goneBefore says whether the host of a placeholder gave it up before a record, for a cause of its own: before the lie, or since
-// the host begins nothing or has declined what took the placeholder. It is told to then, and no version of the record says so:
-// the placeholder is held elsewhere once it is gone.
+// goneBefore says whether the host of a placeholder gave it up before a record, for a cause of its own: before the lie,
+// or since the host begins nothing or has declined what took the placeholder. It is told to then, and no version of the
+// record says so: the placeholder is held elsewhere once it is gone.
 func (r *Recording) goneBefore(i compute.Instance, before, lie time.Time) bool {
 	return slices.ContainsFunc(r.Machines, func(e fake.Event) bool {
 		return e.Kind == fake.Destroyed && e.Host == i.Host && e.Instance == i.ID && e.Attempt == i.Attempt &&

@@ -64,7 +64,8 @@ func TestCheckLies(t *testing.T) {
 		"right: its host is to be drained": func(r *Recording) {
 			lies(r, 10, compute.ReportGone, 1)
 			placeholder(r)
-			r.Asks = append(r.Asks, Ask{Load: schedule.Load{Op: schedule.LoadHost, Host: "host-1", Wish: "drain"}, Began: moment(10.2)})
+			drain := schedule.Load{Op: schedule.LoadHost, Host: "host-1", Wish: "drain"}
+			r.Asks = append(r.Asks, Ask{Load: drain, Began: moment(10.2)})
 			givenUp(r, 10.5)
 			becomes(r, 11, compute.StateQueued)
 		},

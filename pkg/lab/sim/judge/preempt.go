@@ -9,7 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// decidedBefore is how long before it is in the log something is decided, where nothing goes wrong, beside what a network takes.
+// decidedBefore is how long before it is in the log something is decided, where nothing goes wrong, beside what a network
+// takes.
 const decidedBefore = 100 * time.Millisecond
 
 // takenAway says whether a record says that the machine of the one before it was taken for other work.

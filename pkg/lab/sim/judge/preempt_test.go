@@ -15,11 +15,13 @@ const grace = 20 * time.Second
 // noticed has vm-1, which is preemptible, be given notice for high work, at a time that the log says.
 func noticed(r *Recording, at, seen schedule.Seconds) {
 	b := *r.Asks[0].Load.Boot
-	b.Rules = &compute.PlacementRules{Priority: compute.PriorityLow, Preemptible: compute.Preemptible{Then: compute.ThenRequeue, Grace: grace}}
+	p := compute.Preemptible{Then: compute.ThenRequeue, Grace: grace}
+	b.Rules = &compute.PlacementRules{Priority: compute.PriorityLow, Preemptible: p}
 	r.Asks[0].Load.Boot = &b
 	i := r.Log[len(r.Log)-1].Instance
 	i.GiveNotice(&compute.Notice{
-		At: moment(at), Until: moment(at).Add(grace), Host: i.Host, Queue: "m1.small.priority-high", Class: compute.PriorityHigh,
+		At: moment(at), Until: moment(at).Add(grace), Host: i.Host,
+		Queue: "m1.small.priority-high", Class: compute.PriorityHigh,
 	})
 	i.Command = &compute.PowerCommand{Op: compute.OpStop}
 	r.logged(seen, i)

@@ -43,7 +43,7 @@ func TestCheckQuotaExact(t *testing.T) {
 		"vm-1 was admitted: red uses 0 INSTANCES, it takes 1": quota(-20, 0),
 		"right: the limit is new":                             quota(-2, 0),
 		"right: the limit allows it":                          quota(-20, 1),
-		"vm-1 was admitted: red uses 0": both(quota(-20, 0), func(r *Recording) { // another change of it was told to look again
+		"vm-1 was admitted: red uses 0": both(quota(-20, 0), func(r *Recording) { // another change was refused
 			quota(-15, 1)(r)
 			a := &r.Asks[len(r.Asks)-1]
 			a.OK, a.Tries, a.Why = false, 1, &compute.Error{Kind: compute.KindConflict}

@@ -146,9 +146,9 @@ func checkRunningBeside(
 	return wrong
 }
 
-// brokenBeside are the rules of which each is broken by members that run at a time; none: that is not so. A rule that keeps
-// members apart is that of the newest grant in the domain of the one judged: what was granted elsewhere meanwhile, under another,
-// says nothing of these. One that keeps them together is that of the newest of all.
+// brokenBeside are the rules of which each is broken by members that run at a time; none: that is not so. A rule that
+// keeps members apart is that of the newest grant in the domain of the one judged: what was granted elsewhere meanwhile,
+// under another, says nothing of these. One that keeps them together is that of the newest of all.
 func brokenBeside(
 	last map[compute.InstanceID]compute.Instance, inForce map[grant]ruled, now run, beside []run,
 ) []compute.Group {
@@ -162,8 +162,9 @@ func brokenBeside(
 	for over := range axes {
 		latest := newestOf(inForce, inDomain(over, last, now, beside))
 		if all(latest.rules, func(rule compute.Group) bool {
-			held := rule.Policy == compute.AntiAffinity && rule.Over == over || rule.Policy == compute.Affinity && latest.at == newest.at
-			return held && tooManyBeside(rule, last, now, beside)
+			apart := rule.Policy == compute.AntiAffinity && rule.Over == over
+			together := rule.Policy == compute.Affinity && latest.at == newest.at
+			return (apart || together) && tooManyBeside(rule, last, now, beside)
 		}) {
 			return latest.rules
 		}

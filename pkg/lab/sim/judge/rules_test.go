@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// What was granted elsewhere under another rule says nothing of members that run beside each other; nor is a rule held against
-// those that were there before it.
+// What was granted elsewhere under another rule says nothing of members that run beside each other; nor is a rule held
+// against those that were there before it.
 func TestCheckRunningBeside(t *testing.T) {
 	one := compute.Group{Name: "g", Project: "red", Policy: compute.AntiAffinity, Most: 1}
 	two := one
@@ -32,7 +32,7 @@ func TestCheckRunningBeside(t *testing.T) {
 			runs = append(runs, x)
 		}
 		if wrong := checkRunningBeside(groups, last, inForce, runs); (len(wrong) > 0) != want {
-			t.Errorf("two run on a host, granted under %q, and one elsewhere under %q: says %v", others.Rule(), third.Rule(), wrong)
+			t.Errorf("two granted under %q, and one elsewhere under %q: says %v", others.Rule(), third.Rule(), wrong)
 		}
 	}
 	is(true, one, one)

@@ -40,9 +40,9 @@ func (r *Recording) window() int {
 	return compute.UsualShare
 }
 
-// passed is how long others of its project that no host takes can keep an instance in the conductor where hosts have room: so
-// many more of them are published as were beyond the window before, at least the window and at most four of it, after 5 s,
-// 10 s and so on up to a minute. What is not offered to all hosts in a queue of its own does not wait behind others.
+// passed is how long others of its project that no host takes can keep an instance in the conductor where hosts have
+// room: so many more of them are published as were beyond the window before, at least the window and at most four of it,
+// after 5 s, 10 s and so on up to a minute. What is not offered to all hosts in a queue of its own does not wait behind others.
 func (r *Recording) passed(id compute.InstanceID) (long time.Duration) {
 	its := r.last()[id]
 	if its.Boot.Host != "" || its.Whole() != "" || its.Boot.Reservation() != "" {
