@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // reread reads the instances once more at the end, with the consumer of the client library
@@ -40,6 +41,15 @@ func (w *play) reread() {
 		maps.DeleteFunc(ends, func(_ int32, read bool) bool { return !read })
 	}
 	w.rec.RereadAll = len(ends) == int(w.World.Partitions)
+}
+
+// isAnother says whether a reader ended since its topic is not the one that it began to read.
+func isAnother(err error) bool { return err != nil && compute.KindOf(err) == compute.KindConflict }
+
+// mayBeAnother says whether another topic may ever take the place of one: that of a queue that is made anew.
+func mayBeAnother(topics wire.Topics, topic string) bool {
+	_, queue := topics.QueueOf(topic)
+	return queue
 }
 
 // closeRecording records what can be known only now.

@@ -234,7 +234,11 @@ func (w *play) observe() (stop func()) {
 				if err != nil {
 					w.rec.AddNote("observer", err.Error())
 				}
-				again = err != nil && compute.KindOf(err) == compute.KindConflict && ctx.Err() == nil // a tier may be made anew
+				other := ctx.Err() == nil && isAnother(err)
+				again = other && mayBeAnother(topics, o.Topic)
+				if other && !again {
+					w.rec.AddViolation("log", "", "%s was made anew or cut: %v", o.Topic, err)
+				}
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // At is a moment in the schedule's seconds.
@@ -21,13 +22,22 @@ func (r *Recording) At(t time.Time) string {
 	return schedule.SecondsOf(t.Sub(r.Start)).String()
 }
 
-// Accepted lists the boots and deletes that clients were told are safe.
+// Accepted lists the boots and deletes that clients were told are safe, and each placeholder of a reservation as one.
 func (r *Recording) Accepted() (list []Ask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.Asks {
-		if a.OK && (a.Op == schedule.LoadBoot || a.Op == schedule.LoadDelete) {
+		switch {
+		case !a.OK:
+		case a.Op == schedule.LoadBoot, a.Op == schedule.LoadTake, a.Op == schedule.LoadDelete:
 			list = append(list, a)
+		case a.Op == schedule.LoadReserve:
+			for part := range a.Count {
+				p := a
+				p.Name = a.PartName(part)
+				p.ID = wire.KeyedInstance(a.Project, p.Name)
+				list = append(list, p)
+			}
 		}
 	}
 	return list
@@ -49,14 +59,10 @@ func checks() []func(*Recording) []Violation {
 
 // Judge says what was wrong, the first thing first.
 func (r *Recording) Judge() []Violation {
-	all, reserving := slices.Clone(r.Wrong), r.ofReservations()
+	all := slices.Clone(r.Wrong)
 	for _, c := range checks() {
 		all = append(all, c(r)...)
 	}
-	all = slices.DeleteFunc(all, func(v Violation) bool {
-		i, is := reserving[v.Instance]
-		return is && otherwise(v.Rule, i)
-	})
 	slices.SortStableFunc(all, func(a, b Violation) int { return a.At.Compare(b.At) })
 	return all
 }
@@ -267,7 +273,8 @@ func follows(old, i compute.Instance) bool {
 
 // checkOnce: I2: never two hosts with one instance, no attempt launched twice.
 func checkOnce(r *Recording) (wrong []Violation) {
-	events := r.spared()
+	outlives := r.outlivesPower()
+	events := slices.DeleteFunc(slices.Clone(r.spared()), func(e fake.Event) bool { return outlives(e.Instance, e.Host) })
 	for n := range events {
 		before, now := fake.Violations(events[:n]), fake.Violations(events[:n+1])
 		if len(now) > len(before) {

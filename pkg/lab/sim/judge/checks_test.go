@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -22,14 +23,20 @@ func TestCheckEnded(t *testing.T) {
 	clone := func(r *Recording) {
 		r.Clones = append(r.Clones, Cloned{Of: "host-1", From: moment(10), To: moment(59)})
 	}
-	crowd := func(r *Recording) {
-		r.Schedule.World.Share = 1
-		for _, id := range []compute.InstanceID{"other-1", "other-2"} {
-			i := r.Log[0].Instance
-			i.ID, i.Boot.Name, i.State = id, string(id), compute.StateQueued
-			r.logged(5, i)
+	crowdOf := func(n int, change func(*compute.Instance)) func(r *Recording) {
+		return func(r *Recording) {
+			r.Schedule.World.Share = 1
+			for n := range n {
+				i := r.Log[0].Instance
+				i.ID, i.State = compute.InstanceID(fmt.Sprint("other-", n)), compute.StateQueued
+				i.Boot.Name = string(i.ID)
+				change(&i)
+				r.logged(5, i)
+			}
 		}
 	}
+	asIs := func(*compute.Instance) {}
+	crowd := crowdOf(2, asIs)
 	sees(t, checkEnded, map[string]func(*Recording){
 		"right: within 90 s of the calm":                             func(r *Recording) { placed(r, 149) },
 		"I6: 1m31s after everything was up and well: vm-1 is queued": func(r *Recording) { placed(r, 151) },
@@ -38,7 +45,33 @@ func TestCheckEnded(t *testing.T) {
 		"right: two attempts failed, 1 + 14 s and 2 + 14 s":    func(r *Recording) { placed(r, 180, 100, 110) },
 		"right: two others keep it in the conductor, 5 + 10 s": func(r *Recording) { placed(r, 164); crowd(r) },
 		"I6: 1m46s": func(r *Recording) { placed(r, 166); crowd(r) },
-		"I6: 2m2s":  func(r *Recording) { placed(r, 182, 100, 110) },
-		"I6: 2m0s":  func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
+		"right: eight others, 5 + 10 + 20 + 40 s":        func(r *Recording) { placed(r, 224); crowdOf(8, asIs)(r) },
+		"right: 13 others, 5 + 10 + 20 + 40 + 60 + 60 s": func(r *Recording) { placed(r, 344); crowdOf(13, asIs)(r) },
+		"I6: 4m46s": func(r *Recording) { placed(r, 346); crowdOf(13, asIs)(r) },
+		"I6: 1m32s": func(r *Recording) { // they were there before
+			placed(r, 152)
+			crowd(r)
+			for _, w := range r.Log[len(r.Log)-2:] {
+				w.Instance.State = compute.StateDeleted
+				r.logged(50, w.Instance)
+			}
+		},
+		"I6: 1m33s": func(r *Recording) { // they are placeholders
+			placed(r, 153)
+			crowdOf(2, func(i *compute.Instance) { i.Boot.AsPlaceholder(compute.Placeholder{Of: "r"}) })(r)
+		},
+		"I6: 1m34s": func(r *Recording) { // they take some
+			placed(r, 154)
+			crowdOf(2, func(i *compute.Instance) { i.Boot.Reserving("r") })(r)
+		},
+		"I6: 1m35s": func(r *Recording) { // only one host may have it
+			placed(r, 155)
+			crowd(r)
+			i := r.Log[0].Instance
+			i.Boot.Host = "host-1"
+			r.logged(61, i)
+		},
+		"I6: 2m2s": func(r *Recording) { placed(r, 182, 100, 110) },
+		"I6: 2m0s": func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // LieClaim is how the ids of a stranger's claims begin.
@@ -48,13 +49,13 @@ func checkLies(r *Recording) (wrong []Violation) {
 		last[i.ID] = i
 		over := i.State == compute.StateError || i.State == compute.StateQueued
 		told := takenAway(old, i) && old.Notice().Going // to its host, which says so too; where that has not I2 is broken
-		told = told || i.IsPlaceholder() && r.goneBefore(old, w.Seen)
 		if !old.State.OnHost() || !over || told || r.Schedule.Hinders(old.Host) ||
 			r.Schedule.World.Broken(old.Host, i.Boot.Image) != nil {
 			continue
 		}
 		if slices.ContainsFunc(r.Lies, func(x Lie) bool {
-			return x.Instance == i.ID && x.Attempt == old.Attempt && x.Op != compute.ReportClaim && !x.At.After(w.Seen)
+			return x.Instance == i.ID && x.Attempt == old.Attempt && x.Op != compute.ReportClaim && !x.At.After(w.Seen) &&
+				!(i.IsPlaceholder() && r.goneBefore(old, w.Seen, x.At))
 		}) {
 			wrong = append(wrong, broken("lie", i.ID, w.Seen, "%s was %s on %s, and is %s since a stranger said that it is not there",
 				i.Boot.Name, old.State, old.Host, i.State)...)
@@ -63,12 +64,30 @@ func checkLies(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// goneBefore says whether the host of an attempt destroyed its machine before. A host that refuses what has taken its
-// placeholder is told to, and no version of the record says so: the placeholder is held elsewhere once it is gone.
-func (r *Recording) goneBefore(i compute.Instance, before time.Time) bool {
+// goneBefore says whether the host of a placeholder gave it up before a record, for a cause of its own: before the lie,
+// or since the host begins nothing or has declined what took the placeholder. It is told to then, and no version of the
+// record says so: the placeholder is held elsewhere once it is gone.
+func (r *Recording) goneBefore(i compute.Instance, before, lie time.Time) bool {
 	return slices.ContainsFunc(r.Machines, func(e fake.Event) bool {
 		return e.Kind == fake.Destroyed && e.Host == i.Host && e.Instance == i.ID && e.Attempt == i.Attempt &&
-			e.At.Before(before)
+			e.At.Before(before) && (e.At.Before(lie) || r.beginsNothing(i.Host, e.At) || r.declined(i, before))
+	})
+}
+
+// beginsNothing says whether a host may have been drained, disabled or quarantined before a time.
+func (r *Recording) beginsNothing(h compute.HostID, at time.Time) bool {
+	wished := slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == schedule.LoadHost && a.Host == h && a.Wish != "enable" && !a.Began.After(at)
+	})
+	return wished || slices.ContainsFunc(r.quarantines(h), func(q span) bool { return !q.from.After(at) })
+}
+
+// declined says whether the host of a placeholder had declined, as far as the log was seen, what took it.
+func (r *Recording) declined(i compute.Instance, before time.Time) bool {
+	return slices.ContainsFunc(r.Declined, func(c Claimed) bool {
+		return c.Host == i.Host && c.Seen.Before(before) && slices.ContainsFunc(r.Log, func(w Written) bool {
+			return w.Instance.ID == c.Instance && w.Instance.Boot.In().ID == i.ID
+		})
 	})
 }
 

@@ -24,6 +24,13 @@ func placeholder(r *Recording) {
 	r.Log[len(r.Log)-1].Instance.Boot.AsPlaceholder(compute.Placeholder{Of: "r"})
 }
 
+// givenUp has host-1 hold vm-1 no more.
+func givenUp(r *Recording, at schedule.Seconds) {
+	r.Machines = append(r.Machines, fake.Event{
+		At: moment(at), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1,
+	})
+}
+
 func TestCheckLies(t *testing.T) {
 	lies := func(r *Recording, at schedule.Seconds, op compute.ReportOp, a compute.Attempt) {
 		r.Lies = append(r.Lies, Lie{moment(at), compute.Report{Op: op, Instance: madeID, Attempt: a, Host: "host-1"}})
@@ -42,12 +49,35 @@ func TestCheckLies(t *testing.T) {
 			placeholder(r)
 			becomes(r, 11, compute.StateQueued)
 		},
+		"and is queued since a stranger said that it is": func(r *Recording) { // which its host is told then
+			lies(r, 10, compute.ReportGone, 1)
+			placeholder(r)
+			givenUp(r, 10.5)
+			becomes(r, 11, compute.StateQueued)
+		},
 		"right: its host holds the placeholder no more": func(r *Recording) {
 			lies(r, 10, compute.ReportGone, 1)
 			placeholder(r)
-			r.Machines = append(r.Machines, fake.Event{
-				At: moment(10.5), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1,
-			})
+			givenUp(r, 9.5)
+			becomes(r, 11, compute.StateQueued)
+		},
+		"right: its host is to be drained": func(r *Recording) {
+			lies(r, 10, compute.ReportGone, 1)
+			placeholder(r)
+			drain := schedule.Load{Op: schedule.LoadHost, Host: "host-1", Wish: "drain"}
+			r.Asks = append(r.Asks, Ask{Load: drain, Began: moment(10.2)})
+			givenUp(r, 10.5)
+			becomes(r, 11, compute.StateQueued)
+		},
+		"right: its host declined what took it": func(r *Recording) {
+			lies(r, 10, compute.ReportGone, 1)
+			placeholder(r)
+			taker := compute.Instance{ID: "taker", Project: "red"}
+			taker.Boot.Takes(compute.InPlaceholder{ID: madeID, Attempt: 1})
+			r.Log = append([]Written{{Instance: taker}}, r.Log...)
+			declined := compute.Report{Op: compute.ReportPinned, Instance: "taker", Host: "host-1"}
+			r.Declined = append(r.Declined, Claimed{moment(10.3), declined})
+			givenUp(r, 10.5)
 			becomes(r, 11, compute.StateQueued)
 		},
 		"right: nothing comes of it": func(r *Recording) { lies(r, 10, compute.ReportReturned, 1) },

@@ -30,7 +30,7 @@ func checkNeeded(r *Recording) (wrong []Violation) {
 		if waits == nil {
 			waits = r.allInQueues()
 		}
-		if !r.Schedule.World.Saves || !r.neededFor(waits, n.Queue, n.At) {
+		if !r.Schedule.World.Saves || !r.neededFor(waits, n.Queue, v.Seen) {
 			wrong = append(wrong, broken("needed", i.ID, v.Seen, "%s has notice for work of %s, where nothing has waited for a while",
 				i.Boot.Name, n.Queue)...)
 		}

@@ -63,12 +63,14 @@ func (r *Recording) ReadReport(rec wire.Record) {
 		r.AddViolation("log", "", "a report cannot be read: %v", err)
 		return
 	}
-	if p.Op != compute.ReportClaim || strings.HasPrefix(string(p.Claim), LieClaim) {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Claims = append(r.Claims, Claimed{time.Now(), p})
+	switch {
+	case p.Op == compute.ReportPinned:
+		r.Declined = append(r.Declined, Claimed{time.Now(), p})
+	case p.Op == compute.ReportClaim && !strings.HasPrefix(string(p.Claim), LieClaim):
+		r.Claims = append(r.Claims, Claimed{time.Now(), p})
+	}
 }
 
 // ReadBuild hears what is put into queues.

@@ -70,9 +70,10 @@ func checkOver(r *Recording) (wrong []Violation) {
 		}
 		last[i.ID] = i
 	}
+	outlives := r.outlivesPower()
 	for _, m := range r.runs() {
 		for _, o := range ends[m.instance] {
-			if m.attempt <= o.attempt && m.to.After(o.at.Add(r.Schedule.World.Drifts())) {
+			if m.attempt <= o.attempt && !outlives(m.instance, m.host) && m.to.After(o.at.Add(r.Schedule.World.Drifts())) {
 				wrong = append(
 					wrong,
 					broken("I2", m.instance, o.at, "attempt %d runs on %s from %s to %s, and at %s %s",

@@ -3,9 +3,15 @@
 package judge
 
 import (
+	"time"
+
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 )
+
+// decidedBefore is how long before it is in the log something is decided, where nothing goes wrong, beside what a network
+// takes.
+const decidedBefore = 100 * time.Millisecond
 
 // takenAway says whether a record says that the machine of the one before it was taken for other work.
 func takenAway(old, i compute.Instance) bool {
@@ -34,6 +40,8 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 				say("has notice for work of priority %s in %s", n.Class, n.Queue)
 			case n.Host != i.Host || old.State != compute.StateActive:
 				say("has notice by %s, and was %s on %s", n.Host, old.State, old.Host)
+			case r.Schedule.Decides() && !r.decidedAbout(n.At, w.Seen):
+				say("has notice since %s, which was in the log at %s", r.At(n.At), r.At(w.Seen))
 			case n.Until.Sub(n.At) != p.Grace:
 				say("has notice of %s, and was to have %s", n.Until.Sub(n.At), p.Grace)
 			case !asked && (old.Power != compute.PowerStopped || old.Command != nil):
@@ -54,6 +62,12 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 		}
 	}
 	return append(wrong, r.checkStopped()...)
+}
+
+// decidedAbout says whether a record that was seen at a time may have been decided when it says.
+func (r *Recording) decidedAbout(at, seen time.Time) bool {
+	drifts := r.Schedule.World.Drifts()
+	return !at.Before(seen.Add(-decidedBefore-r.Schedule.Slack()-drifts)) && !at.After(seen.Add(drifts))
 }
 
 // checkStopped: of a machine that has notice nothing is destroyed before its time, unless its guest has stopped, it is to be

@@ -135,7 +135,7 @@ func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) (limi
 func (r *Recording) inForce(decided, logged time.Time, about, heard func(Ask) bool) (last []Ask, before bool) {
 	var all, known []Ask
 	for _, a := range r.Asks {
-		if !about(a) || a.Began.After(logged) {
+		if !about(a) || a.Began.After(logged) || notMade(a) {
 			continue
 		}
 		if all = append(all, a); a.OK && a.Answered.Add(quotaHeard).Before(decided) && heard(a) {
@@ -148,4 +148,9 @@ func (r *Recording) inForce(decided, logged time.Time, about, heard func(Ask) bo
 		}
 	}
 	return last, len(known) == 0
+}
+
+// notMade says whether a change was refused since there was another: where it was asked for once, it was not made.
+func notMade(a Ask) bool {
+	return !a.OK && !a.Answered.IsZero() && a.Tries <= 1 && a.Why != nil && a.Why.Kind == compute.KindConflict
 }

@@ -40,9 +40,19 @@ func TestCheckQuotaExact(t *testing.T) {
 		}
 	}
 	sees(t, checkQuotaExact, map[string]func(*Recording){
-		"vm-1 was admitted: red uses 0 INSTANCES, it takes 1":            quota(-20, 0),
-		"right: the limit is new":                                        quota(-2, 0),
-		"right: the limit allows it":                                     quota(-20, 1),
+		"vm-1 was admitted: red uses 0 INSTANCES, it takes 1": quota(-20, 0),
+		"right: the limit is new":                             quota(-2, 0),
+		"right: the limit allows it":                          quota(-20, 1),
+		"vm-1 was admitted: red uses 0": both(quota(-20, 0), func(r *Recording) { // another change was refused
+			quota(-15, 1)(r)
+			a := &r.Asks[len(r.Asks)-1]
+			a.OK, a.Tries, a.Why = false, 1, &compute.Error{Kind: compute.KindConflict}
+		}),
+		"right: what had no answer before may have been made": both(quota(-20, 0), func(r *Recording) {
+			quota(-15, 1)(r)
+			a := &r.Asks[len(r.Asks)-1]
+			a.OK, a.Tries, a.Why = false, 2, &compute.Error{Kind: compute.KindConflict}
+		}),
 		"right: it has what the limit allows":                            both(quota(-20, 1), refused(1, 1)),
 		"vm-2 was refused for 1 INSTANCES of 1: red uses 1, it takes 1":  both(quota(-20, 2), refused(1, 1)),
 		"vm-2 was refused for 1 INSTANCES of 2: red uses 1, it takes 1":  both(quota(-20, 2), refused(2, 1)),

@@ -28,6 +28,7 @@ type Recording struct {
 
 	Log      []Written    // in the order of each partition
 	Claims   []Claimed    // what hosts asked for
+	Declined []Claimed    // what hosts cannot do of what only they may
 	Builds   []Published  // what was put into queues, of a set that is offered whole the work of each
 	Wholes   []Published  // sets that were put there whole
 	Told     []Told       // what was offered to one host

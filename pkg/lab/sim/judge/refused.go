@@ -45,7 +45,7 @@ func checkRefused(r *Recording) []Violation {
 // as it may be unknown that it is back.
 func (r *Recording) refusedAtOnce() (wrong []Violation) {
 	for _, a := range r.Asks {
-		if a.Op == schedule.LoadTake || a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
+		if a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == schedule.LoadDelete {
 			continue // it has no answer, or Kafka gave it
 		}
 		if !r.mayRefuse(a) {
@@ -62,8 +62,10 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		code = a.Why.Reason.Code
 	}
 	switch a.Op {
-	case schedule.LoadBoot:
+	case schedule.LoadBoot, schedule.LoadTake:
 		switch {
+		case code == compute.NoSuchReservation:
+			return r.mayKnowNoReservation(a)
 		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
 			return r.anyAskedWith(a, func(b compute.Boot) bool { return r.mayLack(b.Flavor, a.Began, a.Answered) })
 		case code == compute.GroupRule:

@@ -126,8 +126,7 @@ func (r *Recording) reservationAsked(i compute.Instance) *Ask {
 // reservationOver says whether the time for which a placeholder was asked for may be over.
 func (r *Recording) reservationOver(i compute.Instance, at time.Time) bool {
 	a := r.reservationAsked(i)
-	return a != nil && a.Op == schedule.LoadReserve &&
-		!at.Add(r.Schedule.World.Drifts()).Before(a.Began.Truncate(time.Millisecond).Add((a.From + a.For).Duration()))
+	return a != nil && a.Op == schedule.LoadReserve && r.maybeOver(*a, at)
 }
 
 // ofReservations are the instances of the project that has some, as they were last.
@@ -141,6 +140,14 @@ func (r *Recording) ofReservations() map[compute.InstanceID]compute.Instance {
 	return of
 }
 
-// otherwise says whether a rule is another for an instance of a reservation. A placeholder is no machine that could run twice,
-// and a loss of power does not end it. checkReserved judges these; all else holds for all.
-func otherwise(rule string, i compute.Instance) bool { return i.IsPlaceholder() && rule == "I2" }
+// outlivesPower says of what is on a host whether a loss of power leaves it as it was: a placeholder is no machine, and its
+// host holds it when it is back, whatever was decided meanwhile, until it hears of that.
+func (r *Recording) outlivesPower() func(compute.InstanceID, compute.HostID) bool {
+	reserving := r.ofReservations()
+	return func(id compute.InstanceID, h compute.HostID) bool {
+		i := reserving[id]
+		return i.IsPlaceholder() && slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+			return f.Kind == schedule.FaultPower && (f.Who == "" || f.Who == string(h))
+		})
+	}
+}

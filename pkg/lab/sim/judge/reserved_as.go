@@ -92,36 +92,78 @@ func (r *Recording) refusedInReservations() (wrong []Violation) {
 // mayEndReserved says whether there is a cause for an error that only a placeholder, or what takes one, can end with.
 func (r *Recording) mayEndReserved(w Written, x Wanted) bool {
 	n := x.Boot.Reservation()
-	var of *Ask
-	taking, gone := 0, 0
-	for _, a := range r.Asks {
-		switch {
-		case a.Began.After(w.Seen):
-		case a.Op == schedule.LoadReserve && (a.Name == string(n) || a.Name == x.Ask.Name || isPlaceholderOf(a, w.Instance.ID)):
-			of = &a
-		case a.Op == schedule.LoadTake && a.Load.Boot.Reservation() == n:
-			taking++
-		}
-	}
+	of := r.reservationThen(w.Seen, func(a Ask) bool {
+		return a.Name == string(n) || a.Name == x.Ask.Name || isPlaceholderOf(a, w.Instance.ID)
+	})
 	if of == nil {
 		return w.Instance.Reason.Code == compute.NoSuchReservation
 	}
+	taking, gone := 0, r.goneOf(*of, w.Seen)
 	for _, a := range r.Asks {
-		if a.Op == schedule.LoadDelete && !a.Began.After(w.Seen) && isPlaceholderOf(*of, a.ID) {
+		if a.Op == schedule.LoadTake && a.Load.Boot.Reservation() == n && !a.Began.After(w.Seen) {
+			taking++
+		}
+	}
+	switch w.Instance.Reason.Code {
+	case compute.ReservationEnded:
+		return r.maybeOver(*of, w.Seen) || gone > 0
+	case compute.ReservationFull:
+		return taking > of.Count-gone
+	case compute.NoSuchReservation:
+		return r.mayLackReservation(*of, x.Began, w.Seen) ||
+			!r.admittedBefore(*of, x.Began) && (!r.Schedule.Decides() || x.Began.Before(r.admittedBy(*of)))
+	}
+	return false
+}
+
+// admittedIn is how long after a reservation was answered it is admitted, where nothing goes wrong with conductors.
+const admittedIn = 3 * time.Second
+
+// admittedBy is when a reservation that was answered is admitted at the latest then.
+func (r *Recording) admittedBy(a Ask) time.Time {
+	return a.Answered.Add(admittedIn + r.Schedule.Slack() + r.Schedule.Flood())
+}
+
+// mayKnowNoReservation says whether a node may not have known the reservation that was to be taken of.
+func (r *Recording) mayKnowNoReservation(a Ask) bool {
+	of := r.reservationThen(a.Answered, func(b Ask) bool { return b.Name == string(a.Load.Boot.Reservation()) })
+	if of == nil || len(r.Schedule.Faults) > 0 || r.mayLackReservation(*of, a.Began, a.Answered) {
+		return true
+	}
+	return a.Began.Before(latest(r.admittedBy(*of), r.Start.Add(nodesOpen)))
+}
+
+// reservationThen is what was asked for by a time.
+func (r *Recording) reservationThen(at time.Time, is func(Ask) bool) (of *Ask) {
+	for _, a := range r.Asks {
+		if a.Op == schedule.LoadReserve && !a.Began.After(at) && is(a) {
+			of = &a
+		}
+	}
+	return of
+}
+
+// goneOf is how many placeholders of a reservation may have been deleted by a time.
+func (r *Recording) goneOf(of Ask, at time.Time) (gone int) {
+	for _, a := range r.Asks {
+		if a.Op == schedule.LoadDelete && !a.Began.After(at) && isPlaceholderOf(of, a.ID) {
 			gone++
 		}
 	}
-	over := !w.Seen.Add(r.Schedule.World.Drifts()).Before(of.Began.Truncate(time.Millisecond).Add((of.From + of.For).Duration()))
-	switch w.Instance.Reason.Code {
-	case compute.ReservationEnded:
-		return over || gone > 0
-	case compute.ReservationFull:
-		return taking > of.Count-gone
-	case compute.NoSuchReservation: // it has ended, was refused, or was not admitted yet
-		return over || gone >= of.Count || of.Answered.IsZero() || of.Answered.After(x.Began) || r.refusedWhole(*of) ||
-			!r.admittedBefore(*of, x.Began)
-	}
-	return false
+	return gone
+}
+
+// maybeOver says whether the time of a reservation may have been over.
+func (r *Recording) maybeOver(of Ask, at time.Time) bool {
+	ends := of.Began.Add(of.From.Duration() + of.For.Duration()).Truncate(time.Millisecond) // requests count in these
+	return !at.Add(r.Schedule.World.Drifts()).Before(ends)
+}
+
+// mayLackReservation says whether a reservation may have ended by a time, was refused, or was not there when something
+// began.
+func (r *Recording) mayLackReservation(of Ask, began, at time.Time) bool {
+	return r.maybeOver(of, at) || r.goneOf(of, at) >= of.Count || of.Answered.IsZero() || of.Answered.After(began) ||
+		r.refusedWhole(of)
 }
 
 // refusedWhole says whether the placeholders of a reservation have ended in error, as they were admitted.

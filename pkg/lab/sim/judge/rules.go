@@ -129,26 +129,77 @@ func checkRunningBeside(
 ) (wrong []Violation) {
 	for _, now := range runs {
 		group, member := groups[now.instance]
-		if _, known := inForce[grant{now.instance, now.attempt, now.host}]; !member || !known {
+		if _, known := inForce[now.grant()]; !member || !known {
 			continue // what runs without a grant is I2
 		}
 		var beside []run
-		latest := ruled{at: -1}
 		for _, x := range runs {
-			if groups[x.instance] != group || !x.at(now.from) {
-				continue
-			}
-			beside = append(beside, x)
-			if g := inForce[grant{x.instance, x.attempt, x.host}]; g.at > latest.at {
-				latest = g
+			if groups[x.instance] == group && x.at(now.from) {
+				beside = append(beside, x)
 			}
 		}
-		if all(latest.rules, func(rule compute.Group) bool { return tooManyBeside(rule, last, now, beside) }) {
+		if rules := brokenBeside(last, inForce, now, beside); len(rules) > 0 {
 			wrong = append(wrong, broken("I7", now.instance, now.from, "%s runs on %s beside %d others of group %s, against each rule that "+
-				"it may have had: %s", last[now.instance].Boot.Name, now.host, len(beside)-1, group.Name, rulesOf(latest.rules))...)
+				"it may have had: %s", last[now.instance].Boot.Name, now.host, len(beside)-1, group.Name, rulesOf(rules))...)
 		}
 	}
 	return wrong
+}
+
+// brokenBeside are the rules of which each is broken by members that run at a time; none: that is not so. A rule that
+// keeps members apart is that of the newest grant in the domain of the one judged: what was granted elsewhere meanwhile,
+// under another, says nothing of these. One that keeps them together is that of the newest of all.
+func brokenBeside(
+	last map[compute.InstanceID]compute.Instance, inForce map[grant]ruled, now run, beside []run,
+) []compute.Group {
+	newest := newestOf(inForce, beside)
+	axes := map[compute.AxisName]bool{"": true}
+	for _, x := range beside {
+		for _, rule := range inForce[x.grant()].rules {
+			axes[rule.Over] = true
+		}
+	}
+	for over := range axes {
+		latest := newestOf(inForce, inDomain(over, last, now, beside))
+		if all(latest.rules, func(rule compute.Group) bool {
+			apart := rule.Policy == compute.AntiAffinity && rule.Over == over
+			together := rule.Policy == compute.Affinity && latest.at == newest.at
+			return (apart || together) && tooManyBeside(rule, last, now, beside)
+		}) {
+			return latest.rules
+		}
+	}
+	if all(newest.rules, func(rule compute.Group) bool {
+		return rule.Policy == compute.Affinity && tooManyBeside(rule, last, now, beside)
+	}) {
+		return newest.rules
+	}
+	return nil
+}
+
+func (x run) grant() grant { return grant{x.instance, x.attempt, x.host} }
+
+// newestOf is the newest grant of what runs.
+func newestOf(inForce map[grant]ruled, of []run) ruled {
+	latest := ruled{at: -1}
+	for _, x := range of {
+		if g, known := inForce[x.grant()]; known && g.at > latest.at {
+			latest = g
+		}
+	}
+	return latest
+}
+
+// inDomain are those of the runs that are where one is, under a rule that is over this.
+func inDomain(over compute.AxisName, last map[compute.InstanceID]compute.Instance, now run, runs []run) (near []run) {
+	rule := compute.Group{Over: over}
+	d, chosen := domainOf(rule, last[now.instance], now.host)
+	for _, x := range runs {
+		if of, ok := domainOf(rule, last[x.instance], x.host); chosen && ok && of == d {
+			near = append(near, x)
+		}
+	}
+	return near
 }
 
 // tooManyBeside says whether members that run break a rule, which may only be held against them if the last was granted under it.

@@ -40,23 +40,37 @@ func (r *Recording) window() int {
 	return compute.UsualShare
 }
 
-// passed is how long others of its project that no host may have can keep an instance in the conductor where hosts have
-// room: as many more are published each time as were before, after 5 s, 10 s and so on up to a minute.
+// passed is how long others of its project that no host takes can keep an instance in the conductor where hosts have
+// room: so many more of them are published as were beyond the window before, at least the window and at most four of it,
+// after 5 s, 10 s and so on up to a minute. What is not offered to all hosts in a queue of its own does not wait behind others.
 func (r *Recording) passed(id compute.InstanceID) (long time.Duration) {
-	most, others := 0, map[compute.InstanceID]bool{}
 	its := r.last()[id]
-	for _, w := range r.Log {
-		i := w.Instance
-		if delete(others, i.ID); !w.Removed && i.ID != id && i.State == compute.StateQueued && i.Boot.Host == "" &&
-			i.Project == its.Project && i.Queue == its.Queue {
-			others[i.ID] = true
-		}
-		most = max(most, len(others))
+	if its.Boot.Host != "" || its.Whole() != "" || its.Boot.Reservation() != "" {
+		return 0
 	}
-	wait := 5 * time.Second
-	for n := r.window(); n <= most; wait = min(2*wait, time.Minute) {
-		n += max(r.window(), n-r.window())
+	others, w, wait := r.mostBeside(its, span{r.well(), r.Placed}), r.window(), 5*time.Second
+	for n := w; n <= others; wait = min(2*wait, time.Minute) {
+		n += min(max(w, n-w), 4*w)
 		long += wait
 	}
 	return long
+}
+
+// mostBeside is how many others of its project lay in the queue of an instance at one moment of a time at most.
+func (r *Recording) mostBeside(its compute.Instance, in span) (most int) {
+	others := map[compute.InstanceID]bool{}
+	for _, w := range r.Log {
+		i := w.Instance
+		if i.Project != its.Project || w.Seen.After(in.to) {
+			continue
+		}
+		if !w.Seen.Before(in.from) {
+			most = max(most, len(others)) // as it was until then
+		}
+		if delete(others, i.ID); !w.Removed && i.ID != its.ID && i.State == compute.StateQueued && i.Queue == its.Queue &&
+			i.Boot.Host == "" && i.Boot.Reservation() == "" && !i.IsPlaceholder() {
+			others[i.ID] = true
+		}
+	}
+	return max(most, len(others))
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// reserves has room-1 be a reservation of two placeholders, asked for at 10 s, of which so many are in the log.
+func reserves(r *Recording, logged int) {
+	l := schedule.Load{
+		Op: schedule.LoadReserve, Name: "room-1", Project: schedule.Reserving, Count: 2, For: 3 * 3600,
+		Boot: &compute.Boot{Flavor: "m1.small"},
+	}
+	r.Schedule.Load = append(r.Schedule.Load, l)
+	r.Asks = append(r.Asks, Ask{Load: l, Began: moment(10), Answered: moment(10.1), OK: true})
+	for part := range logged {
+		i := compute.Instance{Project: l.Project, State: compute.StateQueued, Attempt: 1, Queue: "m1.small"}
+		i.ID, i.Boot, i.Resources = wire.KeyedInstance(l.Project, l.PartName(part)), *l.Boot, r.Log[0].Instance.Resources
+		i.Boot.Name = l.PartName(part)
+		i.Boot.AsPlaceholder(compute.Placeholder{Of: "room-1"})
+		r.refused(10.2, i)
+	}
+}
+
+// takes asks for vm-2 into room-1.
+func takes(r *Recording, at schedule.Seconds, why *compute.Error) {
+	b := compute.Boot{Flavor: "m1.small"}
+	b.Reserving("room-1")
+	r.asks(at, schedule.Load{Op: schedule.LoadTake, Project: schedule.Reserving, Boot: &b, Own: "id"}, why)
+	a := &r.Asks[len(r.Asks)-1]
+	a.Name, a.ID = "vm-2", "vm-2"
+}
+
+func TestReservationsThatWereAccepted(t *testing.T) {
+	sees(t, checkAccepted, map[string]func(*Recording){
+		"right: all are there":                          func(r *Recording) { reserves(r, 2) },
+		"reserve of room-1-2 was accepted at 10.100s":   func(r *Recording) { reserves(r, 1) },
+		"take of vm-2 was accepted at 20.100s and left": func(r *Recording) { reserves(r, 2); takes(r, 20, nil) },
+	})
+}
+
+// endsUnknown has vm-2 be asked for into room-1, and refused by a conductor.
+func endsUnknown(r *Recording, at schedule.Seconds) {
+	takes(r, at, nil)
+	i := compute.Instance{ID: "vm-2", Project: schedule.Reserving, State: compute.StateError}
+	i.Reason = &compute.Reason{Code: compute.NoSuchReservation}
+	i.Boot.Name = "vm-2"
+	i.Boot.Reserving("room-1")
+	r.refused(at, i)
+}
+
+func TestNoSuchReservation(t *testing.T) {
+	refusal := &compute.Error{Kind: compute.KindNotFound, Reason: &compute.Reason{Code: compute.NoSuchReservation}}
+	slow := func(r *Recording) {
+		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
+	}
+	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
+		"right: its reservation is not admitted yet": func(r *Recording) { reserves(r, 0); endsUnknown(r, 11) },
+		"vm-2 ended without a cause":                 func(r *Recording) { reserves(r, 0); endsUnknown(r, 20) },
+		"right: a conductor is hindered":             func(r *Recording) { reserves(r, 0); endsUnknown(r, 20); slow(r) },
+	})
+	sees(t, (*Recording).refusedAtOnce, map[string]func(*Recording){
+		"right: a node may not have read of it": func(r *Recording) { reserves(r, 2); takes(r, 11, refusal) },
+		"take vm-2 was refused without a cause": func(r *Recording) { reserves(r, 2); takes(r, 20, refusal) },
+		"right: there is none":                  func(r *Recording) { takes(r, 20, refusal) },
+		"right: a node may hear of it late":     func(r *Recording) { reserves(r, 2); takes(r, 20, refusal); slow(r) },
+	})
+}
+
+// A request says in milliseconds when a reservation ends: the fraction of both its times together is cut off.
+func TestReservationIsOver(t *testing.T) {
+	r := made()
+	a := Ask{Load: schedule.Load{Op: schedule.LoadReserve, From: 8.4852, For: 68.2552}, Began: moment(0.9392)}
+	for at, over := range map[schedule.Seconds]bool{77.6789: false, 77.679: true, 77.6793: true} {
+		if got := r.maybeOver(a, moment(at)); got != over {
+			t.Errorf("at %s it may be over: %t", r.At(moment(at)), got)
+		}
+	}
+}
