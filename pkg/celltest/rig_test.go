@@ -80,7 +80,7 @@ type running struct {
 
 // patience is how long a test waits for something that should happen soon,
 // before it calls it lost. It asserts nothing about speed.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // chatty agents say at once what has changed, so that tests need not wait for it.
 var chatty = agent.Timing{BeaconApart: 100 * time.Millisecond}
