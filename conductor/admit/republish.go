@@ -127,7 +127,8 @@ func (s *step) releaseListed(names []compute.QueueName) {
 	}
 }
 
-// releaseLoaded publishes what was loaded and awaits a queue that is listed: that its owner before did so is nowhere written.
+// releaseLoaded publishes what was loaded and awaits a queue that is listed: that its owner before did so is nowhere
+// written.
 func (s *step) releaseLoaded() {
 	if s.unreleased {
 		s.unreleased = false

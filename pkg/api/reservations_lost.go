@@ -89,17 +89,7 @@ func (s *presenter) lostTo(key compute.ReservationKey, has entry) (out []rest.Re
 
 // lost are the placeholders that were refused since another reservation had their name, by request, the newest first.
 func (v *instances) lost(key compute.ReservationKey) (all []entry) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	t := v.byProject[key.Project]
-	if t == nil {
-		return nil
-	}
-	for k := range t.byReservation[key.Name] {
-		if k.lostItsName() {
-			all = append(all, *k)
-		}
-	}
+	all = v.ofName(key, (*entry).lostItsName)
 	slices.SortFunc(all, func(a, b entry) int {
 		return cmp.Or(b.instance.AcceptedAt.Compare(a.instance.AcceptedAt), cmp.Compare(a.instance.ID, b.instance.ID))
 	})

@@ -202,6 +202,13 @@ func (v *instances) placeholders(key compute.ReservationKey) []entry {
 
 // notEnded are the placeholders of a name that have not ended, whichever of several undecided requests they are of.
 func (v *instances) notEnded(key compute.ReservationKey) (all []entry) {
+	all = v.ofName(key, (*entry).notEnded)
+	slices.SortFunc(all, entry.compare)
+	return all
+}
+
+// ofName are those placeholders of a name that are wanted, of whichever requests, in no order.
+func (v *instances) ofName(key compute.ReservationKey, wanted func(*entry) bool) (all []entry) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	t := v.byProject[key.Project]
@@ -209,11 +216,10 @@ func (v *instances) notEnded(key compute.ReservationKey) (all []entry) {
 		return nil
 	}
 	for k := range t.byReservation[key.Name] {
-		if k.notEnded() {
+		if wanted(k) {
 			all = append(all, *k)
 		}
 	}
-	slices.SortFunc(all, entry.compare)
 	return all
 }
 

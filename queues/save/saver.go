@@ -217,8 +217,8 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 	return out
 }
 
-// mayServe says whether a host may have something of what waits. What it saved for may have gone elsewhere, and what is left
-// avoid it.
+// mayServe says whether a host may have something of what waits. What it saved for may have gone elsewhere, and what is
+// left avoid it.
 func (q *queue) mayServe(h compute.HostID) bool {
 	return len(q.first) == 0 || slices.ContainsFunc(q.first, func(b Build) bool { return b.May(h) })
 }

@@ -148,10 +148,12 @@ func twoAtOnce(t *testing.T, s Subject) {
 	s.empty(t)
 }
 
-func endedContext(t *testing.T, s Subject) {
+// underEndedContext tries Prepare and Launch under a context that has ended. What is left is prepared; it answers that
+// context, and what finds an error that is another.
+func underEndedContext(t *testing.T, s Subject) (ctx context.Context, ended func(what string, err error)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	ended := func(what string, err error) {
+	ended = func(what string, err error) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s under an ended context answers %v", what, err)
 		}
@@ -160,6 +162,11 @@ func endedContext(t *testing.T, s Subject) {
 	s.empty(t)
 	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
 	ended("Launch", s.Driver.Launch(ctx, first, 1, "c1"))
+	return ctx, ended
+}
+
+func endedContext(t *testing.T, s Subject) {
+	ctx, ended := underEndedContext(t, s)
 	s.launched(t, first, 0)
 	ok(t, s.Driver.Launch(t.Context(), first, 1, "c1"))
 	ended("Stop", s.Driver.Stop(ctx, first, 0))

@@ -3,7 +3,6 @@
 package hypervisortest
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -68,17 +67,7 @@ func twoPlaceholdersAtOnce(t *testing.T, s Subject) {
 }
 
 func endedContextAndPlaceholders(t *testing.T, s Subject) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	ended := func(what string, err error) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s under an ended context answers %v", what, err)
-		}
-	}
-	ended("Prepare", s.Driver.Prepare(ctx, s.spec(first, 1, "c1")))
-	s.empty(t)
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	ended("Launch", s.Driver.Launch(ctx, first, 1, "c1"))
+	ctx, ended := underEndedContext(t, s)
 	if m := only(t, s.Driver); m.Launched {
 		t.Errorf("a Launch under an ended context changed it: %+v", m)
 	}
