@@ -118,6 +118,26 @@ func (s *step) repeatReleased(e *entry) {
 	}
 }
 
+// repeatLast publishes the last of what is taken to be in the queue beside what is held again: the conductor before may
+// have ended before it did what followed from a look at the share, which is nowhere written. What waits as long as the
+// first that is held may have been held instead of that one: what has the same time was published in another order.
+func (s *step) repeatLast(h *share) {
+	var again []*entry
+	first := h.held.top().inst.QueuedAt
+	for _, e := range slices.Backward(h.line) {
+		if e == nil || e.pub.state != unknown {
+			continue
+		}
+		if len(again) > 0 && e.inst.QueuedAt.Before(first) {
+			break
+		}
+		again = append(again, e)
+	}
+	for _, e := range slices.Backward(again) {
+		s.emitEffects(e)
+	}
+}
+
 // holdBack keeps work until its project's share lets it go.
 func (s *State) holdBack(e *entry) {
 	s.unpublish(e)
@@ -215,6 +235,7 @@ func (s *step) sortLoaded(h *share) {
 		h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
 	}
 	slices.SortFunc(h.loaded, longestFirst)
+	holds := false
 	for _, e := range h.loaded {
 		switch {
 		case e.pub == nil || e.pub.state != unknown || e.pub.told || e.pub.share != nil || e.inst.Queue != h.key.queue:
@@ -223,9 +244,13 @@ func (s *step) sortLoaded(h *share) {
 		default:
 			s.holdBack(e)
 			s.reschedule(e)
+			holds = true
 		}
 	}
 	h.loaded = nil
+	if holds {
+		s.repeatLast(h)
+	}
 }
 
 // fire looks at a share that holds something, or has until now.

@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// startBroker starts the broker. Where clocks are wrong, its topics have the time at which it
-// appends a record, as those that Berth makes on Kafka (message.timestamp.type=LogAppendTime):
-// kfake goes by what the producer's batch says, and leaves the producer's own time there.
+// startBroker starts the broker. Its topics have the time at which it appends a record, as those that
+// Berth makes on Kafka (message.timestamp.type=LogAppendTime): kfake goes by what the producer's batch
+// says, and leaves the producer's own time there.
 func (w *play) startBroker() error {
-	if err := w.broker.start(); err != nil || len(w.World.Clocks) == 0 {
+	if err := w.broker.start(); err != nil {
 		return err
 	}
 	w.broker.mu.Lock()

@@ -66,10 +66,7 @@ func (w World) Drifts() time.Duration {
 	if slices.ContainsFunc(w.Clocks, func(c Clock) bool { return c.Drift != 0 }) {
 		return DriftedMost
 	}
-	if len(w.Clocks) > 0 {
-		return time.Millisecond
-	}
-	return 0
+	return time.Millisecond
 }
 
 // Misses says whether a host may hear of something late, or never. A process that is
