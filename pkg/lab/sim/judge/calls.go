@@ -38,13 +38,14 @@ func checkCalls(r *Recording) (wrong []Violation) {
 	waits := r.waits()
 	for _, h := range r.Schedule.World.Hosts {
 		at := r.Fetches[h.ID]
+		others := slices.DeleteFunc(slices.Clone(waits), func(w waiting) bool { return r.mayRun(w.instance, h) })
 		for n, from := range at {
 			if n+mostCalls >= len(at) || at[n+mostCalls].Sub(from) > callsIn {
 				continue
 			}
 			begun := r.builds(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
-			useless := r.useless(waits, h, span{from.Add(-leftFor), from.Add(callsIn)}) // it looks there once more
+			useless := useless(others, span{from.Add(-leftFor), from.Add(callsIn)}) // it looks there once more
 			came := r.came(span{from.Add(-time.Second), from.Add(callsIn)})
 			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless + callsWork*came
 			if m < len(at) && at[m].Sub(from) <= callsIn {
@@ -89,11 +90,11 @@ func (r *Recording) rung(h compute.HostID, in span) (n int) {
 	return n
 }
 
-// useless is how much work waited that a host must not take, and one more for each queue of it.
-func (r *Recording) useless(waits []waiting, h schedule.Host, in span) (n int) {
+// useless is how much of the work that a host must not take waited, and one more for each queue of it.
+func useless(others []waiting, in span) (n int) {
 	queues := map[compute.QueueName]bool{}
-	for _, w := range waits {
-		if w.from.Before(in.to) && w.to.After(in.from) && !r.mayRun(w.instance, h) {
+	for _, w := range others {
+		if w.from.Before(in.to) && w.to.After(in.from) {
 			queues[w.instance.Queue] = true
 			n++
 		}

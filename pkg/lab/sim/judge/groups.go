@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // checkGroups: I7: at no moment do the running members of a group break its hard rule. Which are members, and what the rule
@@ -68,11 +69,9 @@ func (r *Recording) members() (rules map[compute.InstanceID]compute.Group, names
 
 // memberNamed says whether a boot of this name was asked for as a member of a group: it may be held, and published again.
 func (r *Recording) memberNamed(name string) bool {
-	if len(r.Schedule.World.Groups) == 0 {
-		return false
-	}
-	x := r.wanted()[name]
-	return x.Boot.Group() != ""
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == schedule.LoadBoot && a.Name == name && a.Load.Boot.Group() != ""
+	})
 }
 
 // deniedByGroup says whether a host was told that the rule of a group forbids its claim.

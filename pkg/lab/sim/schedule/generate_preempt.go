@@ -46,10 +46,16 @@ func (g *generator) preempted() {
 	}
 }
 
+// mostFilled is the room of the largest host that is filled: what is judged goes with the square of what is booted.
+const mostFilled = 60
+
 // filled has hosts be full of what may be taken away, and work come that has nowhere else to go: some of it is deleted about when
 // a host makes room for it.
 func (g *generator) filled() {
 	small := g.s.World.Flavors[0].Name
+	if slices.ContainsFunc(g.s.World.Hosts, func(h Host) bool { return h.Totals[compute.VCPU] > mostFilled }) {
+		return
+	}
 	for _, h := range g.s.World.Hosts {
 		for range h.Totals[compute.VCPU] {
 			g.boot(g.between(0, 1))
