@@ -29,14 +29,14 @@ func (s *Server) routeCatalog(api huma.API) {
 	}
 	route(s, api, get("list-flavors", "/v1/flavors", "List flavors", flavors), s.listFlavors)
 	route(s, api, get("show-flavor", "/v1/flavors/{flavor}", "Show a flavor", flavors), s.showFlavor)
-	route(s, api, change("add-flavor", http.MethodPost, "/v1/flavors", "Add or change a flavor", flavors), s.addFlavor)
+	route(s, api, change("add-flavor", http.MethodPost, "/v1/flavors", "Add a flavor", flavors), s.addFlavor)
 	route(s, api, change("remove-flavor", http.MethodDelete, "/v1/flavors/{flavor}", "Remove a flavor", flavors),
 		s.removeFlavor)
 	s.routeCapabilities(api)
 	route(s, api, get("show-capability", "/v1/capabilities/{axis}", "Show a capability", capabilities),
 		s.showCapability)
 	route(s, api,
-		change("add-capability", http.MethodPost, "/v1/capabilities", "Add or change a capability", capabilities),
+		change("add-capability", http.MethodPost, "/v1/capabilities", "Add a capability, or values to it", capabilities),
 		s.addCapability)
 	route(s, api,
 		change("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}", "Remove a capability", capabilities),
