@@ -50,7 +50,8 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 	case task.DoPower:
 		c.stage, c.within = task.Running, l.o.Timing.Power
 		if t.Command != nil { // else the task has dropped it, and the call ends without being made
-			c.do = power(l.o.Driver, p.id, *t.Command, l.o.Timing.StopGrace)
+			c.within += t.Command.Grace
+			c.do = power(l.o.Driver, p.id, *t.Command, max(t.Command.Grace, l.o.Timing.StopGrace))
 		}
 	default:
 		return

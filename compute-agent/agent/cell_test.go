@@ -315,10 +315,15 @@ func (c *cell) delete(n int) {
 }
 
 func (c *cell) command(n int, op compute.RequestOp, v compute.Version) {
+	c.commandWith(n, compute.PowerCommand{Op: op, Version: v})
+}
+
+func (c *cell) commandWith(n int, p compute.PowerCommand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.insts[id(n)]
-	x.command = &compute.PowerCommand{Op: op, Command: compute.CommandID(fmt.Sprint("c", v)), Version: v}
+	p.Command = compute.CommandID(fmt.Sprint("c", p.Version))
+	x.command = &p
 	c.effects(x)
 }
 

@@ -78,7 +78,7 @@ func newLoop(a *Agent) *loop {
 		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
 		tasks: tasks{}, refs: deliveries{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given), host: a.begin.Host,
-		starts:    newStarts(guardOf(a.begin.Host), a.opts.Timing.Quarantine, a.opts.Log),
+		starts:    newStarts(guardOf(a.begin.Host).Restored(time.Now()), a.opts.Timing.Quarantine, a.opts.Log),
 		unwritten: newUnwritten(&a.opts, a.begin.Position),
 		consoles:  newConsoles(&a.opts),
 		polls:     polls{moved: map[compute.InstanceID]bool{}},

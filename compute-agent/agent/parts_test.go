@@ -69,3 +69,30 @@ func TestStarts(t *testing.T) {
 		t.Error("a launch does not forget the failures once")
 	}
 }
+
+// While the hypervisor does not answer, what conductors repeat is kept once, and what an operator wants in its order.
+func TestWhatIsRepeatedIsKeptOnce(t *testing.T) {
+	var s stream
+	hear := func(c compute.Command) { s.keep(heard{Command: c}) }
+	for n := range 100_000 {
+		hear(compute.Command{Op: compute.CommandConfirm, Instance: id(n % 100), Attempt: 1, Claim: "c"})
+		hear(compute.Command{Op: compute.CommandLook})
+		if n%50_000 == 0 {
+			hear(compute.Command{Op: compute.CommandHost, Desired: &compute.HostDesired{Version: compute.Version(n + 1)}})
+		}
+	}
+	last := s.unread[len(s.unread)-1]
+	if most := 1000; len(s.unread) > most || last.Op != compute.CommandLook {
+		t.Errorf("%d are kept, the last is %s", len(s.unread), last.Op)
+	}
+	var wishes []compute.Version
+	said := map[compute.InstanceID]bool{}
+	for _, h := range s.unread {
+		if said[h.Instance] = true; h.Op == compute.CommandHost {
+			wishes = append(wishes, h.Desired.Version)
+		}
+	}
+	if !slices.Equal(wishes, []compute.Version{1, 50_001}) || len(said) != 101 {
+		t.Errorf("wishes %v, and %d instances", wishes, len(said)-1)
+	}
+}

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -83,6 +84,68 @@ func TestWhyMachinesStop(t *testing.T) {
 		} {
 			if r := last[id(i)]; r.Stopped == nil || r.Stopped.Code != want {
 				c.t.Errorf("after the restart, instance %d: %+v, want %s", i, r.Stopped, want)
+			}
+		}
+		stop(c, n)
+	})
+}
+
+// A guest that does not listen has as long as its command says, if that is more than its host gives.
+func TestAGuestHasItsGrace(t *testing.T) {
+	deaf := fake.Options{Deaf: func(compute.InstanceID) bool { return true }}
+	story(t, deaf, func(c *cell, dir string) {
+		n := c.start(dir, deaf, nil)
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(5 * time.Second)
+		c.commandWith(1, compute.PowerCommand{Op: compute.OpStop, Version: 7, Grace: 10 * time.Minute})
+		c.commandWith(2, compute.PowerCommand{Op: compute.OpStop, Version: 7, Grace: time.Second})
+		pass(29 * time.Second)
+		stopped := func(want ...int) {
+			t.Helper()
+			for i := range 2 {
+				if got := c.counts(fake.Stopped)[id(i+1)]; got != want[i] {
+					t.Errorf("%d was stopped %d times", i+1, got)
+				}
+			}
+		}
+		stopped(0, 0)
+		pass(2 * time.Second)
+		stopped(0, 1)
+		pass(9 * time.Minute)
+		stopped(0, 1)
+		pass(time.Minute)
+		stopped(1, 1)
+		stop(c, n)
+	})
+}
+
+// A journal that is put back from an older copy does nothing once more that was done and answered since.
+func TestAnOlderCopyOfTheJournal(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(5 * time.Second)
+		stop(c, n)
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		n = c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for version, op := range []compute.RequestOp{compute.OpReboot, compute.OpStop, compute.OpStart} {
+			c.command(1, op, compute.Version(version+5))
+			pass(5 * time.Second)
+		}
+		stop(c, n)
+		c.mu.Lock()
+		c.insts[id(1)].command = nil // as it was answered
+		c.mu.Unlock()
+		n = c.start(copied, fake.Options{}, nil)
+		pass(5 * time.Minute)
+		for _, kind := range []fake.EventKind{fake.Rebooted, fake.Stopped, fake.Resumed} {
+			if got := c.counts(kind)[id(1)]; got != 1 {
+				t.Errorf("%d times %s", got, kind)
 			}
 		}
 		stop(c, n)

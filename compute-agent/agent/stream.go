@@ -18,6 +18,7 @@ import (
 // stream is how far the host's stream has been read and acted upon.
 type stream struct {
 	unread   []heard // read, and not the end yet
+	kept     int     // how much of that was left when what was said again was left out
 	ended    bool    // what is unread goes up to the end
 	caughtUp bool    // and acted upon: commands are carried out from now on
 	live     bool    // what is read from now on was said a moment ago
@@ -69,6 +70,30 @@ func (s *stream) used() bool {
 	})
 }
 
+// keep adds what was read. While the hypervisor does not answer, conductors repeat what they said: of what is the same
+// the last is enough.
+func (s *stream) keep(h heard) {
+	if s.unread = append(s.unread, h); s.caughtUp || len(s.unread) < max(2*s.kept, 1000) {
+		return
+	}
+	type words struct {
+		op       compute.CommandOp
+		instance compute.InstanceID
+		attempt  compute.Attempt
+		claim    compute.ClaimID
+	}
+	said := map[words]bool{}
+	slices.Reverse(s.unread)
+	s.unread = slices.DeleteFunc(s.unread, func(h heard) bool {
+		w := words{h.Op, h.Instance, h.Attempt, h.Claim}
+		again := said[w] || h.Op == compute.CommandLook
+		said[w] = true
+		return again && h.err == nil && h.Op != compute.CommandHost && h.Op != compute.CommandFenced
+	})
+	slices.Reverse(s.unread)
+	s.kept = len(s.unread)
+}
+
 // readStream keeps what was read until the end is reached: a delete or a fence
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
@@ -77,7 +102,7 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
 		h := heard{c, rec, err}
 		l.hearTwins(h)
-		l.stream.unread = append(l.stream.unread, h)
+		l.stream.keep(h)
 	}
 	if l.stream.ended = end; end {
 		l.begin(time.Now())
@@ -100,6 +125,9 @@ func (l *loop) apply() {
 		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.
+		case !l.stream.live && c.Op == compute.CommandPower:
+			// It may have been done, and answered, by a journal of which this one is an older copy. What was not answered
+			// the conductors repeat.
 		default:
 			l.command(byOwnClock(c, rec, l.clock.At(l.o.Now())), rec.Offset)
 		}

@@ -34,6 +34,15 @@ func (g Guard) Failed(reason string, first time.Duration, now time.Time) Guard {
 	return g
 }
 
+// Restored is a guard of a process before this one. Its clock may have been wrong, so no quarantine lasts longer than
+// one that begins now.
+func (g Guard) Restored(now time.Time) Guard {
+	if most := now.Add(mostQuarantine); g.Until.After(most) {
+		g.Until = most
+	}
+	return g
+}
+
 // Succeeded forgets all failures.
 func (g Guard) Succeeded() Guard { return Guard{} }
 

@@ -582,3 +582,15 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		t.Errorf("%d queues that are its by lot, want 3", len(all))
 	}
 }
+
+// A quarantine that was written under a clock that was wrong then lasts no longer than one that begins now.
+func TestAGuardUnderAnotherClock(t *testing.T) {
+	now := time.Now()
+	for until, want := range map[time.Duration]time.Duration{
+		365 * 24 * time.Hour: 30 * time.Minute, 20 * time.Minute: 20 * time.Minute, -time.Hour: -time.Hour,
+	} {
+		if got := (Guard{Until: now.Add(until)}).Restored(now).Until.Sub(now); got != want {
+			t.Errorf("%s is %s", until, got)
+		}
+	}
+}

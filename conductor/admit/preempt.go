@@ -44,6 +44,7 @@ func (s *step) preempt(e *entry, r compute.Report) {
 		if inst.Power != compute.PowerStopped || inst.Command != nil {
 			inst.Command = &compute.PowerCommand{
 				Op: compute.OpStop, Command: ownCommand(inst), Version: inst.Version, At: s.at(),
+				Grace: inst.Boot.Preemptible().Grace,
 			}
 		}
 	})

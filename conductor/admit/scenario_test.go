@@ -338,6 +338,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
+			if c.Power.Grace > 0 {
+				text += fmt.Sprintf(" grace %s", c.Power.Grace)
+			}
 		}
 		if effect.WantOffset {
 			text += ", where?"

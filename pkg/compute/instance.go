@@ -146,6 +146,7 @@ type PowerCommand struct {
 	Hard    bool
 	Version Version // of the instance record that made it; agents ignore older ones
 	At      time.Time
+	Grace   time.Duration // what the guest gets to stop, if that is more than its host gives
 }
 
 // PowerAnswer is how a power command ended.

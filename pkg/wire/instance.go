@@ -160,6 +160,7 @@ func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {
 		Hard:    c.Hard,
 		Version: uint64(c.Version),
 		At:      stamp(c.At),
+		Grace:   span(c.Grace),
 	}
 }
 
@@ -173,6 +174,7 @@ func powerCommandFrom(r *reader, m *pb.PowerCommand) *compute.PowerCommand {
 		Hard:    m.GetHard(),
 		Version: compute.Version(m.GetVersion()),
 		At:      r.time("power.at", m.GetAt()),
+		Grace:   r.duration("power.grace", m.GetGrace()),
 	}
 }
 

@@ -220,6 +220,7 @@ func (p *process) agent(l *life) service.Part {
 		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(),
 		DestroyTime: p.host.Destroy.Duration(), Placeholders: true,
 		Fault: p.play.troubles.fault,
+		Deaf:  func(compute.InstanceID) bool { return p.play.World.Deaf },
 	})
 	var reached hypervisor.Driver = &driver{
 		Driver: inner, host: name, called: p.called(), refused: p.as.refused(), link: l.Link, rec: p.play.rec,

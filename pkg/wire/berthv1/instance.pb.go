@@ -11,6 +11,7 @@ package berthv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -897,7 +898,9 @@ type PowerCommand struct {
 	// version is of the instance record that made it; agents ignore lower ones.
 	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	// at is when it was asked for.
-	At            *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	// grace is what the guest gets to stop, if that is more than its host gives.
+	Grace         *durationpb.Duration `protobuf:"bytes,6,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -963,6 +966,13 @@ func (x *PowerCommand) GetVersion() uint64 {
 func (x *PowerCommand) GetAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.At
+	}
+	return nil
+}
+
+func (x *PowerCommand) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
 	}
 	return nil
 }
@@ -1044,7 +1054,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\f\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\f\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -1113,13 +1123,14 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
 	"\agranted\x18\x03 \x01(\bR\agranted\x12\x14\n" +
-	"\x05whole\x18\x04 \x01(\tR\x05whole\"\xa5\x01\n" +
+	"\x05whole\x18\x04 \x01(\tR\x05whole\"\xd6\x01\n" +
 	"\fPowerCommand\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x12\n" +
 	"\x04hard\x18\x03 \x01(\bR\x04hard\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12*\n" +
-	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x8e\x01\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
+	"\x05grace\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x8e\x01\n" +
 	"\vPowerAnswer\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x16\n" +
@@ -1176,6 +1187,7 @@ var file_berth_v1_instance_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 	(*InPlaceholder)(nil),         // 14: berth.v1.InPlaceholder
 	(Priority)(0),                 // 15: berth.v1.Priority
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
 }
 var file_berth_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Instance.state:type_name -> berth.v1.State
@@ -1207,13 +1219,14 @@ var file_berth_v1_instance_proto_depIdxs = []int32{
 	13, // 26: berth.v1.Placeholder.until:type_name -> google.protobuf.Timestamp
 	2,  // 27: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
 	13, // 28: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	2,  // 29: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
-	13, // 30: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	16, // 29: berth.v1.PowerCommand.grace:type_name -> google.protobuf.Duration
+	2,  // 30: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	13, // 31: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }

@@ -71,19 +71,22 @@ func (r *Recording) decidedAbout(at, seen time.Time) bool {
 }
 
 // checkStopped: of a machine that has notice nothing is destroyed before its time, unless its guest has stopped, it is to be
-// deleted, or its host was declared dead.
+// deleted, or its host was declared dead; and no guest is cut off before it.
 func (r *Recording) checkStopped() (wrong []Violation) {
 	for at, v := range r.versions() {
 		n := v.Instance.Notice()
 		if n == nil || v.old.Notice() != nil || n.Until.Equal(n.At) {
 			continue
 		}
+		cutOff := r.Schedule.World.Deaf && v.old.Command == nil && !r.Schedule.LosesPower(n.Host)
 		over := r.over(at)
 		for _, e := range r.Machines {
-			if e.Instance == v.Instance.ID && e.Host == n.Host && e.Kind == fake.Destroyed && e.Attempt == v.Instance.Attempt &&
-				e.At.After(v.Seen) && e.At.Before(over) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
-				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is destroyed, and its guest has until %s",
-					v.Instance.Boot.Name, r.At(n.Until))...)
+			ends := e.Kind == fake.Destroyed && e.At.Before(over) ||
+				e.Kind == fake.Stopped && cutOff
+			if e.Instance == v.Instance.ID && e.Host == n.Host && ends && e.Attempt == v.Instance.Attempt &&
+				e.At.After(v.Seen) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
+				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is %s, and its guest has until %s",
+					v.Instance.Boot.Name, e.Kind, r.At(n.Until))...)
 			}
 		}
 	}

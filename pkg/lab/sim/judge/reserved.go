@@ -146,8 +146,6 @@ func (r *Recording) outlivesPower() func(compute.InstanceID, compute.HostID) boo
 	reserving := r.ofReservations()
 	return func(id compute.InstanceID, h compute.HostID) bool {
 		i := reserving[id]
-		return i.IsPlaceholder() && slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-			return f.Kind == schedule.FaultPower && (f.Who == "" || f.Who == string(h))
-		})
+		return i.IsPlaceholder() && r.Schedule.LosesPower(h)
 	}
 }

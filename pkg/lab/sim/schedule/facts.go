@@ -56,6 +56,13 @@ func (s Schedule) Begins(h compute.HostID) bool {
 	})
 }
 
+// LosesPower says whether a host loses power.
+func (s Schedule) LosesPower(h compute.HostID) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Kind == FaultPower && (f.Who == "" || f.Who == string(h))
+	})
+}
+
 // DriftedMost is how much earlier than asked for, by the right time, something may end where
 // clocks drift: what a process knows of the log's time is up to ten minutes old.
 const DriftedMost = time.Second

@@ -41,8 +41,25 @@ func (g *generator) preempted() {
 		}
 	}
 	g.sameAgain(of)
+	g.deaf()
 	if crowded && g.small && g.chance(0.6) {
 		g.filled()
+	}
+}
+
+// deaf has guests not stop when they are asked, and those that may be taken away get more time than hosts give by
+// themselves.
+func (g *generator) deaf() {
+	if rand.New(rand.NewPCG(g.s.Seed, 53)).Float64() > 0.1 {
+		return
+	}
+	g.s.World.Deaf = true
+	for _, l := range g.s.Load {
+		if l.Op == LoadBoot && l.Boot.IsPreemptible() {
+			p := l.Boot.Preemptible()
+			p.Grace = 40 * time.Second
+			l.Boot.Preempt(p)
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ type World struct {
 
 	Saves bool `json:"saves,omitempty"` // hosts save room for large work soon, and not for long
 
+	Deaf bool `json:"deaf,omitempty"` // guests do not stop when they are asked
+
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one
