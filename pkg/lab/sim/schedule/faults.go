@@ -104,6 +104,8 @@ func (s Schedule) Has(sort string) bool {
 		return s.Reserves()
 	case "ranked":
 		return s.Ranked()
+	case "deaf guests":
+		return s.World.Deaf
 	case "preempts":
 		return s.Preempts()
 	case "spread":
