@@ -5,6 +5,7 @@ package kafka_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -271,8 +272,16 @@ func TestReporterFollowsALeader(t *testing.T) {
 	})
 }
 
-// While a partition has no leader, what goes to another in the same call is told to be acknowledged, by a request to the
-// leader or by the producer.
+// withoutLeader has nobody take what is written to a partition, until the fault is removed.
+func withoutLeader(c brokertest.Refusing, topic string, partition int32) *kfake.FaultHandle {
+	return c.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{partition}, Err: kerr.NotLeaderForPartition,
+		Count: -1,
+	})
+}
+
+// While a partition has no leader, what goes to another in the same call is told to be acknowledged, be it written by a
+// request to the leader or by the producer.
 func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
 	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		cfg, _ := knowing(t, c.Cfg)
@@ -282,9 +291,7 @@ func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
 		}
 		defer w.Close()
 		topic := cfg.Topics.Reports()
-		h := c.Fault(kfake.Fault{
-			Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1,
-		})
+		h := withoutLeader(c, topic, 1)
 		rec := wire.Record{Key: []byte("k"), Value: []byte("v")}
 		for _, by := range []string{"a request to the leader", "the producer"} {
 			var order []int
@@ -292,7 +299,8 @@ func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
 			w.SendEach(t.Context(), []wire.Record{rec.To(topic, 1), rec.To(topic, 0)}, func(i int, err error) {
 				order, fared[i] = append(order, i), err
 			})
-			if len(order) != 2 || order[0] != 1 || fared[1] != nil || compute.KindOf(fared[0]) != compute.KindUnavailable {
+			if !slices.Equal(order, []int{1, 0}) || fared[1] != nil ||
+				compute.KindOf(fared[0]) != compute.KindUnavailable {
 				t.Errorf("by %s: told in the order %v, with %v", by, order, fared)
 			}
 		}
@@ -313,9 +321,7 @@ func TestReporterTellsWhatItGaveUp(t *testing.T) {
 		}
 		defer w.Close()
 		topic := cfg.Topics.Reports()
-		c.Fault(kfake.Fault{
-			Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1,
-		})
+		withoutLeader(c, topic, 1)
 		ctx, giveUp := context.WithCancel(t.Context())
 		defer giveUp()
 		rec := wire.Record{Key: []byte("k"), Value: []byte("v")}
@@ -324,7 +330,8 @@ func TestReporterTellsWhatItGaveUp(t *testing.T) {
 			fared[i] = append(fared[i], err)
 			giveUp()
 		})
-		if len(fared[0]) != 1 || compute.KindOf(fared[0][0]) != compute.KindTimeout || len(fared[1]) != 1 || fared[1][0] != nil {
+		if len(fared[0]) != 1 || compute.KindOf(fared[0][0]) != compute.KindTimeout ||
+			len(fared[1]) != 1 || fared[1][0] != nil {
 			t.Errorf("told %v", fared)
 		}
 	})
