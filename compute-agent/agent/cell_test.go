@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -53,6 +54,8 @@ type cell struct {
 	schema    compute.Schema  // in which builds are written
 	opens     []opening       // the fetches that were opened, the first one first
 	over      chan struct{}
+
+	away func(wire.Record) bool // whether the partition that a record goes to has no leader; nil: all have one
 
 	node *node // the agent that runs, if one does
 }
@@ -271,6 +274,40 @@ func (n *node) Send(_ context.Context, recs ...wire.Record) error {
 		return errors.New("no answer")
 	}
 	return nil
+}
+
+// SendEach is one Send. What goes to a partition that is away fails late and alone, as a producer has it.
+func (n *node) SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error)) {
+	var there []wire.Record
+	var at, away []int
+	for i, rec := range recs {
+		if n.cell.isAway(rec) {
+			away = append(away, i)
+		} else {
+			there, at = append(there, rec), append(at, i)
+		}
+	}
+	if len(there) > 0 {
+		sentEach(len(there), n.Send(ctx, there...), func(i int, err error) { told(at[i], err) })
+	}
+	if len(away) > 0 {
+		service.Sleep(ctx, 30*time.Second)
+		noLeader := compute.Unavailable("write record", errors.New("no leader"))
+		sentEach(len(away), noLeader, func(i int, err error) { told(away[i], err) })
+	}
+}
+
+func (c *cell) isAway(rec wire.Record) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away != nil && c.away(rec)
+}
+
+// sentEach tells of each record what a Send of all of them has answered.
+func sentEach(n int, err error, told func(i int, err error)) {
+	for i := range n {
+		told(i, err)
+	}
 }
 
 // boot is a request that was admitted.

@@ -161,6 +161,16 @@ func (w witness) Ack(ref wire.WorkRef, how wire.Ack) {
 }
 
 func (w witness) Send(ctx context.Context, recs ...wire.Record) error {
+	w.see(recs)
+	return w.Reporter.Send(ctx, recs...)
+}
+
+func (w witness) SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error)) {
+	w.see(recs)
+	w.Reporter.SendEach(ctx, recs, told)
+}
+
+func (w witness) see(recs []wire.Record) {
 	for _, rec := range recs {
 		r, err := wire.DecodeReport(rec)
 		if rec.Topic != "reports" || err != nil || r.Op == compute.ReportHello ||
@@ -177,7 +187,6 @@ func (w witness) Send(ctx context.Context, recs ...wire.Record) error {
 			w.want(!ok || !same || e.Stage == journal.StageEnding, "report "+r.Op.String(), r.Instance, e)
 		}
 	}
-	return w.Reporter.Send(ctx, recs...)
 }
 
 // host is a host with an agent that is started again 2 s after it ended, as by systemd.

@@ -18,6 +18,10 @@ type unreachable struct{}
 
 func (unreachable) Send(context.Context, ...wire.Record) error { return errors.New("no broker") }
 
+func (unreachable) SendEach(_ context.Context, recs []wire.Record, told func(i int, err error)) {
+	sentEach(len(recs), errors.New("no broker"), told)
+}
+
 // The agent dies after the first write of a new journal and before its hello
 // has arrived: the next life says it, those after that do not.
 func TestHelloOutlivesTheAgent(t *testing.T) {

@@ -188,6 +188,10 @@ type Reporter interface {
 	// Send returns when Kafka has all of them, or the first error; then any of
 	// them may be there or not.
 	Send(ctx context.Context, recs ...wire.Record) error
+	// SendEach calls told once for each record, by its index, as soon as it is acknowledged or has failed with an error
+	// of its own; after one it may be there or not. A partition that is late holds up no other. told is not called by
+	// two goroutines at once. SendEach returns when all are told, soon after ctx ends.
+	SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error))
 }
 
 // Journal is what this host has taken. The agent is its only writer.

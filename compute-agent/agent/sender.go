@@ -3,39 +3,54 @@
 package agent
 
 import (
-	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// sender says things until Kafka has them, in the order they were put. What
-// waits to be said again anyway is not said twice.
+// sender says things until Kafka has them. Each destination stands for itself (decision 0041): while a partition has
+// no leader, only what goes there waits.
+//
+//	say ─▶ waiting ─▶ batch: what goes to destinations that are not busy ─▶ one SendEach
+//	                    ├─ acknowledged ─▶ settled; the destination is not busy any more
+//	                    ├─ not answered within parkAfter: the next batch does not wait for it
+//	                    └─ refused ─▶ repeat: that destination's part is sent again until it is acknowledged
+//
+// For each destination one part is under way at a time: what is said of an instance arrives in the order in which it
+// was put, and the counters of signed records only rise (hostkey.Heard). That bounds the goroutines, too. What waits to
+// be said again anyway is not said twice.
 type sender struct {
-	reporter Reporter
-	log      *zap.Logger
-	retry    time.Duration
-	acked    func([]said) // called from the sender's goroutine
+	reporter   Reporter
+	log        *zap.Logger
+	retry      time.Duration
+	partitions int32        // of reports
+	acked      func([]said) // called from the sender's goroutines
 
 	mu      sync.Mutex
-	waiting []said
-	at      map[saidKey]int // places in waiting
-	total   int             // how many were ever put
-	done    int             // how many of these are settled
+	waiting []said               // the oldest first
+	at      map[saidKey]int      // places in waiting
+	busy    map[destination]bool // a part for it is under way
+	total   int                  // how many were ever put
+	done    int                  // so many of the first ones are settled
+	open    map[int]bool         // the numbers of those that are not
 	news    chan struct{}
+
+	running sync.WaitGroup // sends under way
 }
 
-// said is a record to send; Key is zero for one that nothing replaces.
+// said is a record to send; key is zero for one that nothing replaces.
 type said struct {
 	key    saidKey
 	report *compute.Report
 	beacon bool
 	rec    wire.Record
+	to     destination
+	number int // counted from 1, in the order put
 }
 
 type saidKey struct {
@@ -45,12 +60,19 @@ type saidKey struct {
 	claim    compute.ClaimID
 	version  compute.Version
 	command  compute.CommandID
+	beacon   bool
+}
+
+// destination is where a record goes: a partition has a leader, or has none, for itself.
+type destination struct {
+	topic     string
+	partition int32
 }
 
 func newSender(o Options, acked func([]said)) *sender {
 	return &sender{
-		reporter: o.Reporter, log: o.Log, retry: o.Timing.Retry, acked: acked,
-		at: map[saidKey]int{}, news: make(chan struct{}, 1),
+		reporter: o.Reporter, log: o.Log, retry: o.Timing.Retry, partitions: o.Partitions, acked: acked,
+		at: map[saidKey]int{}, busy: map[destination]bool{}, open: map[int]bool{}, news: make(chan struct{}, 1),
 	}
 }
 
@@ -61,142 +83,132 @@ func (s *sender) say(list ...said) {
 	for _, x := range list {
 		s.queue(x)
 	}
+	s.wake()
+}
+
+func (s *sender) wake() {
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
 }
 
-// queue is called with the lock held.
+// queue is called with the lock held. What is said again takes the place of the same that waits. If something else
+// about the instance was said in between, it goes behind that: conductors believe what arrives last. It keeps the number,
+// so that what waits until the first is acknowledged (settled, greeted) waits for this now.
 func (s *sender) queue(x said) {
-	if x.report != nil {
-		r := x.report
-		x.key = saidKey{r.Op, r.Instance, r.Attempt, r.Claim, r.Version, r.Command}
-		if i, ok := s.at[x.key]; ok {
-			s.waiting[i] = x
-			return
-		}
+	x.to, x.key = s.destinationOf(x.rec), keyOf(x)
+	i, again := s.at[x.key]
+	switch {
+	case !again:
+		s.total++
+		x.number = s.total
+		s.open[x.number] = true
+	case s.waiting[i].beacon || !s.behind(i):
+		x.number = s.waiting[i].number
+		s.waiting[i] = x
+		return
+	default:
+		x.number = s.waiting[i].number
+		s.keep(slices.Delete(s.waiting, i, i+1))
+	}
+	if x.key != (saidKey{}) {
 		s.at[x.key] = len(s.waiting)
 	}
 	s.waiting = append(s.waiting, x)
-	s.total++
 }
 
-// progress is how many records were put, and how many of them are settled.
+func keyOf(x said) saidKey {
+	if r := x.report; r != nil {
+		return saidKey{r.Op, r.Instance, r.Attempt, r.Claim, r.Version, r.Command, false}
+	}
+	return saidKey{beacon: x.beacon}
+}
+
+// destinationOf is exact for reports. Of a topic with more partitions than that, several count as one destination.
+func (s *sender) destinationOf(rec wire.Record) destination {
+	to := destination{rec.Topic, rec.Partition}
+	if to.partition == wire.AnyPartition && len(rec.Key) > 0 && s.partitions > 0 {
+		to.partition = wire.Partition(compute.Project(rec.Key), s.partitions)
+	}
+	return to
+}
+
+// behind says whether something else about the same instance waits behind a place in waiting.
+func (s *sender) behind(i int) bool {
+	id := s.waiting[i].report.Instance
+	return slices.ContainsFunc(s.waiting[i+1:], func(x said) bool { return x.report != nil && x.report.Instance == id })
+}
+
+// keep has these wait, and notes their places.
+func (s *sender) keep(waiting []said) {
+	s.waiting = waiting
+	clear(s.at)
+	for i, x := range waiting {
+		if x.key != (saidKey{}) {
+			s.at[x.key] = i
+		}
+	}
+}
+
+// progress is how many records were put, and how many of the first ones are settled, without a gap.
 func (s *sender) progress() (put, done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total, s.done
 }
 
-// mostAtOnce bounds one Send.
+// mostAtOnce bounds one SendEach.
 const mostAtOnce = 500
 
-// batch takes the oldest ones out: from now on they are on their way. Of what is
-// sent at once a part may come late, when brokers refuse something; so what was said
-// last of an instance waits until all before it has come.
+// batch takes out the oldest ones for destinations that are not busy: from now on they are on their way. Of what is
+// sent at once a part may come late, when brokers refuse something; so what was said last of an instance waits until
+// all before it has come.
 func (s *sender) batch() []said {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, about := 0, map[compute.InstanceID]bool{}
-	for n < min(len(s.waiting), mostAtOnce) {
-		if r := s.waiting[n].report; r != nil {
-			if about[r.Instance] {
-				break
-			}
-			about[r.Instance] = true
+	var out, left []said
+	about, full := map[compute.InstanceID]bool{}, false
+	for _, x := range s.waiting {
+		if s.busy[x.to] {
+			left = append(left, x)
+			continue
 		}
-		n++
-	}
-	out := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
-	clear(s.at)
-	for i, x := range s.waiting {
+		full = full || len(out) == mostAtOnce || x.report != nil && about[x.report.Instance]
+		if full {
+			left = append(left, x)
+			continue
+		}
 		if x.report != nil {
-			s.at[x.key] = i
+			about[x.report.Instance] = true
 		}
+		out = append(out, x)
+	}
+	for _, x := range out {
+		s.busy[x.to] = true
+	}
+	if len(out) > 0 {
+		s.keep(left)
 	}
 	return out
 }
 
-func (s *sender) settled(n int) {
+// settle counts what Kafka has, or will never take.
+func (s *sender) settle(list []said) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done += n
-}
-
-// run sends until ctx ends.
-func (s *sender) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		batch := s.batch()
-		if len(batch) == 0 {
-			select {
-			case <-s.news:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		s.deliver(ctx, batch)
+	for _, x := range list {
+		delete(s.open, x.number)
+	}
+	for s.done < s.total && !s.open[s.done+1] {
+		s.done++
 	}
 }
 
-// deliver sends a batch until it is acknowledged. After a Send that failed nobody knows whether the batch is there;
-// sending it again does no harm.
-func (s *sender) deliver(ctx context.Context, batch []said) {
-	recs := make([]wire.Record, len(batch))
-	for i, x := range batch {
-		recs[i] = x.rec
-	}
-	pause := s.retry
-	for {
-		err := s.reporter.Send(ctx, recs...)
-		if err == nil {
-			s.settled(len(batch)) // first: what the next line wakes reads it
-			s.acked(batch)
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if compute.KindOf(err) == compute.KindInvalid {
-			s.oneByOne(ctx, batch, err)
-			return
-		}
-		wait := service.Jitter(pause)
-		s.tell(batch, wait, err)
-		if !service.Sleep(ctx, wait) {
-			return
-		}
-		pause = min(2*pause, 30*s.retry)
-	}
-}
-
-// tell says why a batch is sent again. That brokers cannot be reached is logged by the outage reporter, once for the
-// whole process.
-func (s *sender) tell(batch []said, in time.Duration, err error) {
-	log := s.log.Warn
-	if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
-		log = s.log.Debug
-	}
-	log(
-		"reports are not acknowledged; sending them again",
-		zap.Int("reports", len(batch)), zap.Duration("in", in), zap.Error(err),
-	)
-}
-
-// oneByOne is about a batch of which no broker will ever take something as it
-// is. What is refused alone too is left out, lest it hold up all that follows.
-func (s *sender) oneByOne(ctx context.Context, batch []said, err error) {
-	if len(batch) > 1 {
-		for i := range batch {
-			s.deliver(ctx, batch[i:i+1])
-		}
-		return
-	}
-	rec := batch[0].rec
-	s.log.Error(
-		"a record can never be sent; it is left out",
-		zap.String("topic", rec.Topic), zap.Int("bytes", len(rec.Value)), zap.Error(err),
-	)
-	s.settled(1)
+// free lets the next batch have what waits for a destination.
+func (s *sender) free(to destination) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, to)
+	s.wake()
 }

@@ -4,8 +4,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -16,6 +22,10 @@ import (
 type reachable struct{}
 
 func (reachable) Send(context.Context, ...wire.Record) error { return nil }
+
+func (reachable) SendEach(_ context.Context, recs []wire.Record, told func(i int, err error)) {
+	sentEach(len(recs), nil, told)
+}
 
 // A goroutine that an acknowledgement wakes reads how far the sender is, and may not be woken again for long.
 func TestAnAcknowledgementIsCountedWhenItIsTold(t *testing.T) {
@@ -42,14 +52,19 @@ func TestAnAcknowledgementIsCountedWhenItIsTold(t *testing.T) {
 // picky takes nothing that is too large, or has no key, as topics that are compacted.
 type picky struct{ got chan int }
 
-func (p picky) Send(_ context.Context, recs ...wire.Record) error {
-	for _, r := range recs {
+func (p picky) Send(context.Context, ...wire.Record) error { return nil }
+
+func (p picky) SendEach(_ context.Context, recs []wire.Record, told func(i int, err error)) {
+	took := 0
+	for i, r := range recs {
 		if len(r.Value) > 1000 || r.Key == nil {
-			return compute.Invalid("record", "", "send less")
+			told(i, compute.Invalid("record", "", "send less"))
+			continue
 		}
+		told(i, nil)
+		took++
 	}
-	p.got <- len(recs)
-	return nil
+	p.got <- took
 }
 
 // What can never be sent is left out, and holds up nothing.
@@ -67,10 +82,8 @@ func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 		defer close(ended)
 		s.run(ctx)
 	}()
-	for range 2 {
-		if n := <-p.got; n != 1 {
-			t.Errorf("%d records at once", n)
-		}
+	if n := <-p.got; n != 2 {
+		t.Errorf("%d of four records were taken, want 2", n)
 	}
 	cancel()
 	<-ended
@@ -82,9 +95,11 @@ func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 // batches takes all, and tells how many came at once.
 type batches struct{ got chan []wire.Record }
 
-func (b batches) Send(_ context.Context, recs ...wire.Record) error {
+func (b batches) Send(context.Context, ...wire.Record) error { return nil }
+
+func (b batches) SendEach(_ context.Context, recs []wire.Record, told func(i int, err error)) {
 	b.got <- recs
-	return nil
+	sentEach(len(recs), nil, told)
 }
 
 // What is on its way at once may arrive in another order: of an instance there is
@@ -121,4 +136,185 @@ func TestReportsOfAnInstanceAreSentOneAfterTheOther(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// leaders is a topic of which some partitions have no leader: what goes there is not answered until back is closed, and
+// then refused once.
+type leaders struct {
+	mu       sync.Mutex
+	away     map[int32]bool
+	back     chan struct{}
+	log      []string
+	requests int
+}
+
+func (l *leaders) Send(context.Context, ...wire.Record) error { return nil }
+
+func (l *leaders) SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error)) {
+	l.mu.Lock()
+	l.requests++
+	var late []int
+	var now []string
+	for i, r := range recs {
+		if l.away[r.Partition] {
+			late = append(late, i)
+			continue
+		}
+		now = append(now, string(r.Value))
+		told(i, nil)
+	}
+	l.log = append(l.log, strings.Join(now, ", "))
+	l.mu.Unlock()
+	if len(late) == 0 {
+		return
+	}
+	select {
+	case <-l.back:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, i := range late {
+		delete(l.away, recs[i].Partition)
+		told(i, compute.Unavailable("write record", errors.New("no leader")))
+	}
+}
+
+// heard is what arrived, request by request, and how often that was asked for.
+func (l *leaders) heard() ([]string, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.log), func(s string) bool { return s == "" }), l.requests
+}
+
+// sends runs a sender in virtual time, to brokers without leaders for some partitions.
+func sends(t *testing.T, away []int32, tell func(t *testing.T, s *sender, l *leaders, acked func() int)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &leaders{away: map[int32]bool{}, back: make(chan struct{})}
+		for _, p := range away {
+			l.away[p] = true
+		}
+		var acked atomic.Int64
+		o := Options{Reporter: l, Log: zap.NewNop(), Timing: Timing{Retry: time.Second}, Partitions: 4}
+		s := newSender(o, func(list []said) { acked.Add(int64(len(list))) })
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.run(ctx)
+		}()
+		tell(t, s, l, func() int { return int(acked.Load()) })
+		cancel()
+		<-ended
+	})
+}
+
+func changed(i int, partition int32, version compute.Version, value string) said {
+	return said{
+		report: &compute.Report{Op: compute.ReportChanged, Instance: id(i), Version: version},
+		rec:    wire.Record{Value: []byte(value)}.To("reports", partition),
+	}
+}
+
+// While a partition has no leader, what goes to others is sent and acknowledged; what waits for all that was said
+// before waits on. What goes to that partition arrives in order once it has a leader.
+func TestADestinationStandsForItself(t *testing.T) {
+	sends(t, []int32{1}, func(t *testing.T, s *sender, l *leaders, acked func() int) {
+		s.say(changed(1, 0, 0, "1 stops"), changed(2, 1, 0, "2 stops"), changed(3, 2, 0, "3 stops"))
+		pass(time.Minute)
+		s.say(changed(2, 1, 1, "2 runs"), changed(1, 0, 1, "1 runs"), changed(4, 1, 0, "4 stops"))
+		pass(time.Minute)
+		s.say(changed(3, 2, 1, "3 runs"))
+		pass(time.Minute)
+		got, _ := l.heard()
+		if want := []string{"1 stops, 3 stops", "1 runs", "3 runs"}; !slices.Equal(got, want) {
+			t.Errorf("without a leader of one partition %q arrived, want %q", got, want)
+		}
+		if put, done := s.progress(); put != 7 || done != 1 || acked() != 4 {
+			t.Errorf("%d of %d count as settled, %d as acknowledged; want 1 of 7, and 4", done, put, acked())
+		}
+		close(l.back)
+		pass(time.Minute)
+		got, _ = l.heard()
+		if want := []string{"2 stops", "2 runs, 4 stops"}; !slices.Equal(got[3:], want) {
+			t.Errorf("then %q arrived, want %q", got[3:], want)
+		}
+		if put, done := s.progress(); done != put || acked() != put {
+			t.Errorf("%d of %d are settled, %d acknowledged", done, put, acked())
+		}
+	})
+}
+
+// What is said at once goes in one request, to however many destinations.
+func TestWhatIsSaidAtOnceIsOneRequest(t *testing.T) {
+	sends(t, nil, func(t *testing.T, s *sender, l *leaders, acked func() int) {
+		s.say(changed(1, 0, 0, "1"), changed(2, 1, 0, "2"), changed(3, 2, 0, "3"), changed(4, 0, 0, "4"))
+		pass(time.Second)
+		if got, n := l.heard(); n != 1 || acked() != 4 {
+			t.Errorf("%q in %d requests, %d acknowledged", got, n, acked())
+		}
+	})
+}
+
+// A destination that is late has one request under way, however much is said to it.
+func TestALateDestinationHasOneRequest(t *testing.T) {
+	sends(t, []int32{1}, func(t *testing.T, s *sender, l *leaders, _ func() int) {
+		for i := range 100 {
+			s.say(changed(i, 1, 0, "late"))
+			synctest.Wait()
+		}
+		if _, n := l.heard(); n != 1 {
+			t.Errorf("%d requests to a partition that does not answer", n)
+		}
+	})
+}
+
+// The last of what is said about an instance arrives last, however often the same was said before.
+func TestWhatIsSaidAgainComesBehindWhatWasSaidBetween(t *testing.T) {
+	for name, again := range map[string]func(value string) said{
+		"changed": func(value string) said { return changed(1, 1, 0, value) },
+		"started": func(value string) said {
+			x := changed(1, 1, 0, value)
+			x.report.Op = compute.ReportStarted
+			return x
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sends(t, []int32{1}, func(t *testing.T, s *sender, l *leaders, _ func() int) {
+				s.say(changed(9, 1, 0, "first")) // keeps the rest waiting
+				pass(time.Second)
+				s.say(again("1 stopped"), changed(2, 1, 0, "2 stopped"), changed(1, 1, 7, "1 runs by command"))
+				s.say(again("1 stopped again"), changed(2, 1, 0, "2 stopped again"))
+				if len(s.waiting) != 3 {
+					t.Errorf("%d records wait, want one of a kind", len(s.waiting))
+				}
+				close(l.back)
+				pass(time.Minute)
+				got, _ := l.heard()
+				want := []string{"first", "2 stopped again, 1 runs by command", "1 stopped again"}
+				if !slices.Equal(got, want) {
+					t.Errorf("%q arrived, want %q", got, want)
+				}
+				if put, done := s.progress(); put != 4 || done != 4 {
+					t.Errorf("%d of %d are settled", done, put)
+				}
+			})
+		})
+	}
+}
+
+// While the partition of beacons has no leader one beacon waits behind the one under way: the last.
+func TestOneBeaconWaits(t *testing.T) {
+	sends(t, []int32{1}, func(t *testing.T, s *sender, l *leaders, _ func() int) {
+		for _, value := range []string{"under way", "full", "half full", "empty"} {
+			s.say(said{beacon: true, rec: wire.Record{Value: []byte(value)}.To("hosts", 1)})
+			pass(time.Second)
+		}
+		close(l.back)
+		pass(time.Minute)
+		if got, _ := l.heard(); !slices.Equal(got, []string{"under way", "empty"}) {
+			t.Errorf("%q arrived", got)
+		}
+	})
 }

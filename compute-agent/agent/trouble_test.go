@@ -160,6 +160,38 @@ func TestReportsWithoutAnswer(t *testing.T) {
 	})
 }
 
+// While one partition of reports has no leader, the instances of other projects start and end, and once it has one
+// again, so do those of its own.
+func TestAPartitionOfReportsWithoutALeader(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		var at, elsewhere compute.Project = "p", "p0"
+		for i := 0; wire.Partition(elsewhere, 2) == wire.Partition(at, 2); i++ {
+			elsewhere = compute.Project(fmt.Sprint("p", i))
+		}
+		n := c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		setAway := func(away func(wire.Record) bool) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.away = away
+		}
+		setAway(func(rec wire.Record) bool { return rec.Topic == "reports" && string(rec.Key) == string(at) })
+		c.boot(1, "small", func(b *compute.Build) { b.Project = at })
+		pass(10 * time.Second)
+		c.boot(2, "small", func(b *compute.Build) { b.Project = elsewhere })
+		c.boot(3, "small", func(b *compute.Build) { b.Project = elsewhere })
+		pass(10 * time.Second)
+		c.want(compute.StateQueued, compute.StateActive, compute.StateActive)
+		c.delete(2)
+		pass(10 * time.Second)
+		c.want(compute.StateQueued, compute.StateDeleted, compute.StateActive)
+		setAway(nil)
+		pass(3 * time.Minute)
+		c.want(compute.StateActive, compute.StateDeleted, compute.StateActive)
+		stop(c, n)
+	})
+}
+
 // Nobody answers the claim: after a minute it is given back, and a grant that
 // comes then launches nothing.
 func TestGivenBack(t *testing.T) {

@@ -97,6 +97,7 @@ func (s *Signer) Sign(rec wire.Record) wire.Record {
 // Sender takes records for Kafka.
 type Sender interface {
 	Send(ctx context.Context, recs ...wire.Record) error
+	SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error))
 }
 
 // Signed sends with a MAC on every record. What is sent again is signed again: it then counts
@@ -109,9 +110,17 @@ type signed struct {
 }
 
 func (s signed) Send(ctx context.Context, recs ...wire.Record) error {
+	return s.to.Send(ctx, s.sign(recs)...)
+}
+
+func (s signed) SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error)) {
+	s.to.SendEach(ctx, s.sign(recs), told)
+}
+
+func (s signed) sign(recs []wire.Record) []wire.Record {
 	out := make([]wire.Record, len(recs))
 	for i, rec := range recs {
 		out[i] = s.signer.Sign(rec)
 	}
-	return s.to.Send(ctx, out...)
+	return out
 }

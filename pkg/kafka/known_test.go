@@ -5,11 +5,14 @@ package kafka_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -266,5 +269,70 @@ func TestReporterFollowsALeader(t *testing.T) {
 		}
 		r.Stop()
 		brokertest.Passes(read.DefaultWait)
+	})
+}
+
+// withoutLeader has nobody take what is written to a partition, until the fault is removed.
+func withoutLeader(c brokertest.Refusing, topic string, partition int32) *kfake.FaultHandle {
+	return c.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{partition}, Err: kerr.NotLeaderForPartition,
+		Count: -1,
+	})
+}
+
+// While a partition has no leader, what goes to another in the same call is told to be acknowledged, be it written by a
+// request to the leader or by the producer.
+func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		cfg, _ := knowing(t, c.Cfg)
+		w, err := write.NewReporter(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		topic := cfg.Topics.Reports()
+		h := withoutLeader(c, topic, 1)
+		rec := wire.Record{Key: []byte("k"), Value: []byte("v")}
+		for _, by := range []string{"a request to the leader", "the producer"} {
+			var order []int
+			fared := map[int]error{}
+			w.SendEach(t.Context(), []wire.Record{rec.To(topic, 1), rec.To(topic, 0)}, func(i int, err error) {
+				order, fared[i] = append(order, i), err
+			})
+			if !slices.Equal(order, []int{1, 0}) || fared[1] != nil ||
+				compute.KindOf(fared[0]) != compute.KindUnavailable {
+				t.Errorf("by %s: told in the order %v, with %v", by, order, fared)
+			}
+		}
+		h.Remove()
+		if err := w.Send(t.Context(), rec.To(topic, 1), rec.To(topic, 0)); err != nil {
+			t.Errorf("once it has a leader: %v", err)
+		}
+	})
+}
+
+// What a reporter still waits for when its context ends is told to have an unknown outcome.
+func TestReporterTellsWhatItGaveUp(t *testing.T) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		cfg, _ := knowing(t, c.Cfg)
+		w, err := write.NewReporter(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		topic := cfg.Topics.Reports()
+		withoutLeader(c, topic, 1)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		rec := wire.Record{Key: []byte("k"), Value: []byte("v")}
+		fared := map[int][]error{}
+		w.SendEach(ctx, []wire.Record{rec.To(topic, 1), rec.To(topic, 0)}, func(i int, err error) {
+			fared[i] = append(fared[i], err)
+			giveUp()
+		})
+		if len(fared[0]) != 1 || compute.KindOf(fared[0][0]) != compute.KindTimeout ||
+			len(fared[1]) != 1 || fared[1][0] != nil {
+			t.Errorf("told %v", fared)
+		}
 	})
 }

@@ -5,6 +5,7 @@ package write
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,18 +56,60 @@ func NewReporter(cfg kafka.Config) (*Reporter, error) {
 	}, nil
 }
 
-// Send writes records and answers when all are acknowledged by all replicas in sync,
-// or with the first error, as Producer.Send does.
+// Send writes records and answers when each is acknowledged by all replicas in sync, or has failed, with an error as
+// of Producer.Send.
 func (r *Reporter) Send(ctx context.Context, recs ...wire.Record) error {
-	began := time.Now()
-	left := r.direct(ctx, recs)
-	for range len(recs) - len(left) {
-		r.producer.metrics.produced(began, nil)
+	var failed error
+	r.SendEach(ctx, recs, func(_ int, err error) {
+		if err != nil && failed == nil {
+			failed = err
+		}
+	})
+	return failed
+}
+
+// answer is how a record fared, by its index among those that are sent.
+type answer struct {
+	i   int
+	err error
+}
+
+// SendEach calls told once for each record, by its index, as soon as it is acknowledged or has failed with an error of
+// its own, as of Producer.Send: a partition without a leader holds up no other. told is not called by two goroutines
+// at once. SendEach returns when all are told. When ctx ends, the outcome of what is left is unknown.
+func (r *Reporter) SendEach(ctx context.Context, recs []wire.Record, told func(i int, err error)) {
+	answers := make(chan answer, len(recs))
+	answered := func(i int, err error) { answers <- answer{i, err} }
+	parts, left := r.sort(recs)
+	var direct sync.WaitGroup
+	defer direct.Wait() // these end with ctx
+	r.direct(ctx, &direct, parts, answered)
+	r.produce(left, answered)
+	open := make([]bool, len(recs))
+	for i := range open {
+		open[i] = true
 	}
-	if len(left) == 0 {
-		return nil
+	for range recs {
+		select {
+		case a := <-answers:
+			open[a.i] = false
+			told(a.i, a.err)
+		case <-ctx.Done():
+			for i, rec := range recs {
+				if open[i] {
+					told(i, r.producer.sendError(rec.Topic, ctx.Err()))
+				}
+			}
+			return
+		}
 	}
-	return r.producer.Send(ctx, left...)
+}
+
+// produce has the producer write records.
+func (r *Reporter) produce(recs []indexed, answered func(i int, err error)) {
+	for _, x := range recs {
+		r.producer.SendAsync(x.Record, func(_ int64, err error) { answered(x.i, err) })
+	}
 }
 
 // Close ends the connections and fails what is under way. A second call does nothing.
@@ -75,54 +118,82 @@ func (r *Reporter) Close() {
 	r.producer.Close()
 }
 
+// indexed is a record, and its index among those that are sent.
+type indexed struct {
+	wire.Record
+	i int
+}
+
 // portion is what goes to one partition at once.
 type portion struct {
 	topic     *fetch.Source
 	view      fetch.View
 	partition int32
-	records   []wire.Record
+	records   []indexed
 	batch     []byte
 }
 
-// direct sends what it can to leaders, and answers what was not acknowledged.
-func (r *Reporter) direct(ctx context.Context, recs []wire.Record) (left []wire.Record) {
-	parts, left := r.sort(recs)
+func (p *portion) encode(now time.Time) {
+	recs := make([]wire.Record, len(p.records))
+	for i, x := range p.records {
+		recs[i] = x.Record
+	}
+	p.batch = batch.Encode(batch.Unnumbered, recs, now)
+}
+
+// direct sends portions to their leaders, in one request to each, and has the producer write what one of them did not
+// acknowledge.
+func (r *Reporter) direct(
+	ctx context.Context, running *sync.WaitGroup, parts []*portion, answered func(i int, err error),
+) {
+	began := time.Now()
 	requests := map[int32][]*portion{} // by leader
 	for _, p := range parts {
-		if p.batch = batch.Encode(batch.Unnumbered, p.records, time.Now()); len(p.batch) > kafka.MaxRecordBytes {
-			left = append(left, p.records...) // too large together, perhaps
+		if p.encode(began); len(p.batch) > kafka.MaxRecordBytes {
+			r.produce(p.records, answered) // too large together, perhaps
 			continue
 		}
 		broker := p.view.Leaders[p.partition].Broker
 		requests[broker] = append(requests[broker], p)
 	}
-	failed := make(chan []*portion, len(requests))
 	for broker, parts := range requests {
-		go func() { failed <- r.write(ctx, broker, parts) }()
-	}
-	for range requests {
-		for _, p := range <-failed {
-			left = append(left, p.records...)
-			if !errors.Is(ctx.Err(), context.Canceled) { // by us: no trouble
-				r.giveUp(p.topic)
+		running.Go(func() {
+			failed := r.write(ctx, broker, parts)
+			for _, p := range parts {
+				if slices.Contains(failed, p) {
+					r.again(ctx, p, answered)
+					continue
+				}
+				for _, x := range p.records {
+					r.producer.metrics.produced(began, nil)
+					answered(x.i, nil)
+				}
 			}
-		}
+		})
 	}
-	return left
+}
+
+// again has the producer write what a leader did not acknowledge. What was given up by us was no trouble.
+func (r *Reporter) again(ctx context.Context, p *portion, answered func(i int, err error)) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // SendEach has told it
+	}
+	r.giveUp(p.topic)
+	r.produce(p.records, answered)
 }
 
 // sort shares records out to partitions, each in the order given; left is for the
 // producer.
-func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []wire.Record) {
+func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []indexed) {
 	type place struct {
 		topic     string
 		partition int32
 	}
 	at := map[place]*portion{}
-	for _, rec := range recs {
+	for i, rec := range recs {
 		topic := r.topic(rec.Topic)
 		if topic == nil {
-			left = append(left, rec)
+			left = append(left, indexed{rec, i})
 			continue
 		}
 		v, partition := topic.Current(), rec.Partition
@@ -130,7 +201,7 @@ func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []wire.Recor
 			partition = wire.Partition(compute.Project(rec.Key), int32(len(v.Leaders)))
 		}
 		if _, ok := v.Leaders[partition]; !ok {
-			left = append(left, rec)
+			left = append(left, indexed{rec, i})
 			continue
 		}
 		p := at[place{rec.Topic, partition}]
@@ -138,7 +209,7 @@ func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []wire.Recor
 			p = &portion{topic: topic, view: v, partition: partition}
 			at[place{rec.Topic, partition}], parts = p, append(parts, p)
 		}
-		p.records = append(p.records, rec)
+		p.records = append(p.records, indexed{rec, i})
 	}
 	return parts, left
 }
