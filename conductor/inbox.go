@@ -160,8 +160,7 @@ func (c *Conductor) Queues(recs []wire.Record, end bool) {
 	}
 }
 
-// Advice takes records of the advice topic. It only explains why something
-// waits.
+// Advice takes records of the advice topic: hints, which explain why something waits and how much more may be published.
 func (c *Conductor) Advice(recs []wire.Record, _ bool) {
 	c.clock.Observe(recs, c.cfg.Now())
 	c.inbox.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 // The record of an instance that has ended stays, so that a late repeat of its
 // request changes nothing: for Options.KeepEnded, unless newer ones of its project
-// are Options.MostEnded already. Then the oldest goes: a project that is refused a
+// are Options.MaxEnded already. Then the oldest goes: a project that is refused a
 // million boots takes no more memory than one that is refused ten thousand.
 
 // endings are the ended instances of one project, the oldest first.

@@ -211,21 +211,22 @@ func (e *entry) host() compute.HostID {
 }
 
 // slot is what members that wait have in common of which one does as well as another: the domain that they are for, or
-// their queue and the hosts that they avoid. One that no host takes holds up nobody of another slot.
+// their queue and the hosts that they avoid; both where members are kept apart over an axis, of whose value there are
+// several hosts. One that no host takes holds up nobody of another slot.
 func (g *group) slot(e *entry) string {
-	inst := e.inst
-	if d := g.domain(e); d != "" {
+	inst, d := e.inst, g.domain(e)
+	if d != "" && (g.rule == nil || g.rule.Over == "" || !g.rule.Policy.Apart()) {
 		return d
 	}
 	if q := inst.Whole(); q != "" {
-		return "/" + string(q)
+		return d + "/" + string(q)
 	}
 	var avoid []string
 	for _, h := range inst.Boot.Avoid {
 		avoid = append(avoid, string(h))
 	}
 	slices.Sort(avoid)
-	return "/" + string(inst.Queue) + "/" + strings.Join(avoid, " ")
+	return d + "/" + string(inst.Queue) + "/" + strings.Join(avoid, " ")
 }
 
 // home is the domain of most members, the first by name of several: of an affinity group's there is one, unless the

@@ -20,6 +20,11 @@ func (s *step) offerElsewhere(g *group) {
 	if g.place = g.home(); was == g.place {
 		return
 	}
+	s.offerMembers(g)
+}
+
+// offerMembers offers the members that wait and were let go where they belong now.
+func (s *step) offerMembers(g *group) {
 	for _, e := range slices.SortedFunc(maps.Keys(g.members), longestFirst) {
 		waits := e.in.outAs != "" || e.pub != nil && e.pub.state == heldByShare // its share is of a queue, and not of a host
 		if waits && !pinned(e.inst) && !e.in.gaveUp && !s.inHand(e) {

@@ -48,14 +48,20 @@ func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	here := g.there.by[d]
 	switch {
 	case g.rule.Policy.Apart() && here >= g.rule.Most:
-		return g.breaks(fmt.Sprintf("%s has %d", describeDomain(g.rule, d), here))
+		return g.breaks(g.membersIn(d))
 	case g.rule.Policy.Together() && here < g.there.all:
-		return g.breaks(fmt.Sprintf("%s has %d, others have %d", describeDomain(g.rule, d), here, g.there.all-here))
+		return g.breaks(fmt.Sprintf("%s, others have %d", g.membersIn(d), g.there.all-here))
 	}
 	return nil
 }
 
-func describeDomain(rule *compute.Group, domain string) string { return rule.Domain() + " " + domain }
+// membersIn says how many members a domain has, in words.
+func (g *group) membersIn(domain string) string {
+	if domain == "" {
+		return fmt.Sprintf("members without a %s: %d", g.rule.Domain(), g.there.by[domain])
+	}
+	return fmt.Sprintf("%s %s has %d", g.rule.Domain(), domain, g.there.by[domain])
+}
 
 func (g *group) breaks(detail string) *compute.Reason {
 	return &compute.Reason{
@@ -94,12 +100,14 @@ func (s *step) mayGo(e *entry) bool {
 	switch {
 	case rule.Skew > 0 && !s.skewLets(e):
 		return false
+	case rule.Over != "" && d == "" && s.groupRefuses(e, "") != nil: // it was booted under another rule
+		return false
 	case rule.Policy == compute.SpreadOnly:
 		return true
 	case rule.Policy == compute.SoftAntiAffinity, rule.Policy == compute.SoftAffinity && s.softOver(e):
 		return true
 	case rule.Policy == compute.AntiAffinity && d != "":
-		return g.there.by[d]+g.out.by[d] < rule.Most
+		return g.there.by[d]+g.out.by[slot] < rule.Most
 	case rule.Policy == compute.AntiAffinity:
 		return g.out.by[slot] < max(1, s.domainsLeft(e))
 	case g.there.all > 0 && rule.Over == "" && g.home() == string(s.losing):
@@ -107,7 +115,7 @@ func (s *step) mayGo(e *entry) bool {
 	case g.there.all > 0 && rule.Policy.Soft():
 		return true
 	case g.there.all > 0:
-		home := g.home() // where members are on several, as under another rule, no host does for one more
+		home := g.home() // members that came under another rule may be on several: then no host may have one more
 		return g.there.by[home] == g.there.all && (d == home || d == "" && !e.avoids(home))
 	}
 	next := g.out.by[slot] == 0 && !s.now.Before(g.outAt.Add(s.opts.GroupNext)) // no host seems to take what is out

@@ -3,7 +3,9 @@
 package admit
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -52,6 +54,7 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 		return
 	}
 	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.heardLately(h, by.Journal)
+	restarted := h.restarted(by)
 	back := s.markAlive(h, by)
 	s.noteTwins(h, by)
 	switch {
@@ -59,6 +62,43 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 		s.confirmAll(h, true)
 	case back:
 		s.afterSilence(h)
+	}
+	if restarted || forgot {
+		s.offerAnew(h)
+	}
+}
+
+// restarted says whether a process begins to speak with the journal of one that was heard before it.
+func (h *host) restarted(by compute.Voice) bool {
+	if _, known := h.voices[by]; known || by.Journal == "" {
+		return false
+	}
+	for v := range h.voices {
+		if v.Journal == by.Journal {
+			return true
+		}
+	}
+	return false
+}
+
+// offerAnew offers to a host what was offered to it alone: its agent keeps offers in memory, and was started again.
+func (s *step) offerAnew(h *host) {
+	for _, e := range sorted(h.instances) {
+		if e.inst.State == compute.StateQueued && e.pub.told {
+			s.emitEffects(e)
+		}
+	}
+	var here []*group
+	for _, g := range s.groups {
+		if g.place == string(h.id) {
+			here = append(here, g)
+		}
+	}
+	slices.SortFunc(here, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(a.key.Project, b.key.Project), cmp.Compare(a.key.Name, b.key.Name))
+	})
+	for _, g := range here {
+		s.offerMembers(g)
 	}
 }
 

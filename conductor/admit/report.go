@@ -77,7 +77,7 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 			s.requeuePreempted(e)
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
-			if e.inst.Command != nil {
+			if e.inst.Command != nil || e.inst.IsPlaceholder() {
 				s.revoke(e, r)
 			}
 			s.lostActive(e, r)

@@ -195,8 +195,7 @@ func (s *step) power(r compute.Request) {
 		return
 	}
 	if e.inst.IsPlaceholder() {
-		s.reject(fmt.Sprintf("%s of %s, which is a placeholder of reservation %s: it has no machine; boot one into it",
-			r.Op, r.Instance, e.inst.Boot.Placeholder().Of))
+		s.rejectPlaceholder(r, e.inst)
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
@@ -223,6 +222,9 @@ func (s *step) amend(r compute.Request) {
 	case e.inst.State == compute.StateDeleted:
 		s.reject(fmt.Sprintf("change of %s, which is deleted: only what is there has a name and metadata", r.Instance))
 		return
+	case e.inst.IsPlaceholder():
+		s.rejectPlaceholder(r, e.inst)
+		return
 	}
 	was := &e.inst.Boot
 	boot, err := r.Change.Apply(*was)
@@ -236,6 +238,11 @@ func (s *step) amend(r compute.Request) {
 			}
 		})
 	}
+}
+
+func (s *step) rejectPlaceholder(r compute.Request, inst *compute.Instance) {
+	s.reject(fmt.Sprintf("%s of %s, which is a placeholder of reservation %s: it has no machine; boot one into it",
+		r.Op, r.Instance, inst.Boot.Placeholder().Of))
 }
 
 func (s *step) rejectOwner(r compute.Request) {

@@ -205,10 +205,10 @@ func (s *step) takerChanged(t *entry) {
 	if p = s.placeholderOf(t.inst); p == nil || p.inst.Boot.Placeholder().Taker != t.inst.ID {
 		return
 	}
+	waits := p.inst.State == compute.StateQueued && (p.pub.state == heldForReservation || p.inst.Boot.Placeholder().Kept)
 	if t.inst.State.Ended() {
 		s.setTaker(p, "")
 	}
-	waits := p.inst.State == compute.StateQueued && (p.pub.state == heldForReservation || p.inst.Boot.Placeholder().Kept)
 	if waits && !t.inst.State.OnHost() {
 		s.offerKept(p)
 	}

@@ -157,6 +157,9 @@ func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	default:
 		st.emitEffects(e)
 		st.repeatReleased(e)
+		if t := st.takerOf(e.inst); t != nil && t.inst.State == compute.StateQueued && t.pub.state == unknown {
+			st.emitEffects(t) // it may have become possible with this record
+		}
 	}
 	return st.done()
 }

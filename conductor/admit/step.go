@@ -13,7 +13,7 @@ type step struct {
 	*State
 	view View
 	now  time.Time // with the monotonic clock: silence is measured by it
-	// the host whose instances are being lost, one after the other: those that remain do not count for their groups
+	// the host whose instances are being lost, one after the other: members that are still on it let no others go there
 	losing compute.HostID
 	beside map[inValue]uint32 // boots of the set that is being admitted; nil: there is none
 	out    Output

@@ -14,7 +14,8 @@ import (
 
 // View is what the conductor has read of the world outside its partitions. It
 // may be behind. Step only reads it. No host's room is in it: what is free only
-// the host knows. Twins denies claims, and Advice explains why work waits.
+// the host knows. Twins denies claims. Advice explains why work
+// waits, and says for how many hosts more of it may be published.
 type View struct {
 	Flavors      map[compute.FlavorName]compute.Flavor
 	Capabilities map[compute.AxisName]compute.Capability
