@@ -75,7 +75,10 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 	named := hostsIn(plain)
 	f.Text = func(text string) string { return s.text(text, named...) }
 	f.Silent = i.Host != "" && s.isSilent(i.Host)
-	if f.Placeholder = s.placeholderOf(i); f.Placeholder != nil && i.State == compute.StateQueued {
+	if !f.Before { // what would become of a boot is asked about all hosts
+		f.Placeholder = s.placeholderOf(i)
+	}
+	if f.Placeholder != nil && i.State == compute.StateQueued {
 		return s.hideHosts(plain) // what other hosts are to it counts for nothing
 	}
 	if i.State == compute.StateQueued {

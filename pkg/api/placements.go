@@ -512,7 +512,10 @@ func (s *presenter) placement(i *compute.Instance, over *compute.Reason) (rest.P
 	told := explain.Tell(f)
 	out := rest.Placement{
 		Project: i.Project, Flavor: i.Boot.Flavor, With: i.Boot.With, Queue: i.Queue, Resources: i.Resources, Place: e.Place,
-		Hosts: *e.Hosts, Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+		Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+	}
+	if e.Hosts != nil {
+		out.Hosts = *e.Hosts
 	}
 	if s.names {
 		out.OperatorsCan = told.Operators
