@@ -378,8 +378,7 @@ func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 		}
 		seen[q.Name] = true
 		if n := s.views.instances.inLine(q.Name); n > 0 {
-			w := explain.Wanted{Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
-			out = append(out, explain.Kind{Wanted: w, Count: int64(n)})
+			out = append(out, explain.Kind{Wanted: wantedOf(q), Count: int64(n)})
 		}
 	}
 	return out
