@@ -408,3 +408,19 @@ func TestPlacementsOfSealedUserData(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacementOnAHostWithoutTheKey: what is told of the one host is what it was counted as.
+func TestPlacementOnAHostWithoutTheKey(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	n := nodeThat(t, func(c *Config) { c.UserData = keys }).read()
+	n.offer()
+	for opens, want := range map[compute.KeyID]string{"0a0b0c0d": "lacks-key", keys.IDs()[0]: "fits"} {
+		b := offering("h1", 8)
+		b.Opens = []compute.KeyID{opens}
+		n.hears(b)
+		k := n.places(`{"flavor":"m1.small","user_data":"aGk=","host":"h1"}`).Kinds[0]
+		if k.Hosts.By[want] != 1 || strings.Contains(k.Summary, "can take it now") != (want == "fits") {
+			t.Errorf("it %s: %+v", want, k)
+		}
+	}
+}

@@ -61,7 +61,8 @@ func queued(change ...func(*compute.Instance)) *compute.Instance {
 // told is an explanation as people read it.
 func told(f Facts, hosts []Host) string {
 	if f.Instance != nil && f.Instance.State == compute.StateQueued {
-		f.Hosts = Hosts(WantedBy(f.Instance), hosts)
+		f.Wanted = WantedBy(f.Instance)
+		f.Hosts = Hosts(f.Wanted, hosts)
 	}
 	return toldOf(f, hosts)
 }

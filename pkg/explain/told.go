@@ -16,6 +16,7 @@ type Facts struct {
 	Instance    *compute.Instance // nil: its request was taken, and not decided yet
 	AcceptedAt  time.Time         // of a request that is not decided yet
 	Before      bool              // it was not booted: what would become of it is asked
+	Wanted      Wanted            // of one that is queued, or would be: what hosts are judged for
 	Hosts       Answer            // of one that is queued, or would be
 	On          *Host             // the host that it is for; nil: nothing is known of it, or there is none
 	Silent      bool              // the host that has it is silent, or nothing is known of it
@@ -235,9 +236,7 @@ func (f Facts) pinned() (out Told) {
 		out.Summary = fmt.Sprintf("it is for host %s alone, of which nothing is known", h)
 		return out
 	}
-	w := WantedBy(f.Instance)
-	w.Group = f.Group
-	v := Judge(w, *f.On)
+	v := Judge(f.Wanted, *f.On)
 	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says(f.Amounts))
 	out.Operators = v.operators()
 	switch {
