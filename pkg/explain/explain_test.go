@@ -146,6 +146,16 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			"1 host could take it, and none has for 3m\nnext: it is offered again and again until one takes it" + deadline +
 				"\noperator: look whether queue managers, conductors and brokers are well: berth doctor",
 		},
+		"a part of a set is claimed, and others are not": {
+			Facts{Instance: queued(func(i *compute.Instance) {
+				i.ChangedAt = now.Add(-3 * time.Minute)
+				i.Boot.InSet(compute.Set{ID: i.ID, Size: 3})
+			})},
+			[]Host{host("h1", 8)},
+			"1 host could take it, if it is not claimed already; none of the 3 of its set starts before each has a host" +
+				"\nnext: once each of its set is claimed, all start; else hosts give their parts back, and all are offered again" +
+				deadline,
+		},
 		"its image is mistrusted": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Boot.Image = "bad" })},
 			[]Host{host("h1", 8, mistrusts("bad")), host("h2", 0, mistrusts("bad"))},

@@ -174,7 +174,9 @@ func (f Facts) waiting() (out Told) {
 	case a.Total() == 0:
 		out.Summary = "there is no host"
 		out.Operators = []string{"start an agent on a host: berth agent"}
-	case a.Now() > 0 && !f.Before && f.Position == 0 && f.Now.Sub(i.UnclaimedSince()) > lateDecision:
+	case a.Now() > 0 && f.Position == 0 && f.late() && i.Waits(): // records do not say which parts are claimed
+		out.Summary = fmt.Sprintf("%s could take it, if it is not claimed already", count(a.Now(), "host"))
+	case a.Now() > 0 && f.Position == 0 && f.late():
 		out.Summary = fmt.Sprintf("%s could take it, and none has for %s", count(a.Now(), "host"), span(f.Now.Sub(i.UnclaimedSince())))
 		out.Next = []Event{{What: "it is offered again and again until one takes it"}}
 		out.Operators = []string{"look whether queue managers, conductors and brokers are well: berth doctor"}
@@ -213,6 +215,11 @@ func (f Facts) waiting() (out Told) {
 		}
 	}
 	return out
+}
+
+// late says whether it waits for longer than a host that can take it needs.
+func (f Facts) late() bool {
+	return !f.Before && f.Now.Sub(f.Instance.UnclaimedSince()) > lateDecision
 }
 
 // turns is how projects share a queue in which many builds wait.
