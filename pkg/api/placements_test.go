@@ -240,8 +240,8 @@ func TestPlacementsOfWhatWaitsForItsReservation(t *testing.T) {
 			n.has(placeholder(id1, compute.StateActive, start, until, id2), is)
 			body := `{"flavor":"m1.small","id":"` + string(id2) + `","name":"job","reservation":"nightly"}`
 			k := n.places(body).Kinds[0]
-			if k.Exists == nil || string(k.Exists.State) != is.State.String() || k.Count != 0 || k.Starts || k.Hosts.Total != 1 ||
-				!strings.HasPrefix(k.Summary, "it is there already") {
+			if k.Exists == nil || string(k.Exists.State) != is.State.String() || k.Count != 0 || k.Starts ||
+				k.Hosts.Total != 1 || !strings.HasPrefix(k.Summary, "it is there already") {
 				t.Errorf("%+v", k)
 			}
 		})
