@@ -98,9 +98,7 @@ func (s *Server) offered(
 		q := s.views.queues.get(compute.NameQueue(f.Name, choices))
 		if q != nil && q.State == compute.QueueOpen {
 			names = append(names, f.Name)
-			asked = append(asked, explain.Wanted{
-				Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden,
-			})
+			asked = append(asked, wantedOf(q))
 		}
 	}
 	return names, asked

@@ -136,7 +136,8 @@ func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) er
 		_, err := s.host(h)
 		return err
 	}
-	if ago := time.Since(last.at); known && ago <= s.config.DeadAfter && !force {
+	// All beacons were read to the end: an hour that the newest lies back in the log is an hour of silence.
+	if ago := last.age(s.moment()); known && ago <= s.config.DeadAfter && !force {
 		return s.errAlive(h, ago)
 	}
 	return nil
@@ -167,7 +168,7 @@ func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 	began := time.Now()
 	for {
 		last, known := s.views.hosts.get(h)
-		ago := time.Since(last.at)
+		ago := last.age(s.moment())
 		switch {
 		case !known, ago > s.config.DeadAfter:
 			// Perhaps this node was cut off and heard of nobody: what was said meanwhile counts.

@@ -311,3 +311,41 @@ func TestHalfToldFence(t *testing.T) {
 		n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(503, compute.KindUnavailable)
 	})
 }
+
+// TestDeadBeforeTheNodeBegan: a host of which the log heard last an hour before a node began has been silent for that
+// hour. One that was heard of a second before, or since, has not.
+func TestDeadBeforeTheNodeBegan(t *testing.T) {
+	for name, c := range map[string]struct {
+		last   time.Duration // before the node began
+		since  bool          // it is heard again
+		status int
+	}{
+		"dead for an hour":       {time.Hour, false, 202},
+		"heard a second before":  {time.Second, false, 409},
+		"back after an hour":     {time.Hour, true, 409},
+		"just not silent enough": {compute.SilentAfter, false, 409},
+	} {
+		for _, verb := range []string{"evacuate", "forget"} {
+			synctest.Test(t, func(t *testing.T) {
+				n := unreadNode(t)
+				n.config.Now = func() time.Time { return start }
+				n.Hosts([]wire.Record{
+					appended(wire.EncodeBeacon(offering("h1", 8)), start.Add(-c.last)),
+					appended(wire.EncodeBeacon(offering("h2", 8)), start),
+				}, false)
+				n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true}).refused(503, compute.KindUnavailable)
+				n.read()
+				if c.since { // before it is asked, the node reads to the end
+					n.behind = func(context.Context) error {
+						n.Hosts([]wire.Record{appended(wire.EncodeBeacon(offering("h1", 8)), start)}, true)
+						return nil
+					}
+				}
+				a := n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true})
+				if a.status != c.status || (len(n.published()) > 0) != (c.status == 202) {
+					t.Errorf("%s, %s: %d %s", name, verb, a.status, a.body)
+				}
+			})
+		}
+	}
+}

@@ -75,12 +75,16 @@ func (s *presenter) situate(f *explain.Facts, out *rest.Explanation) rest.Instan
 	named := hostsIn(plain)
 	f.Text = func(text string) string { return s.text(text, named...) }
 	f.Silent = i.Host != "" && s.isSilent(i.Host)
-	if f.Placeholder = s.placeholderOf(i); f.Placeholder != nil && i.State == compute.StateQueued {
+	f.Wanted = s.wanted(i)
+	if !f.Before { // what would become of a boot is asked about all hosts
+		f.Placeholder = s.placeholderOf(i)
+	}
+	if f.Placeholder != nil && i.State == compute.StateQueued {
 		return s.hideHosts(plain) // what other hosts are to it counts for nothing
 	}
 	if i.State == compute.StateQueued {
 		var oldest time.Duration
-		f.Hosts, oldest = s.standings(i)
+		f.Hosts, oldest = s.standings(f.Wanted)
 		f.Group = s.group(i)
 		if i.IsPlaceholder() {
 			f.Older = s.olderAgents()
@@ -128,10 +132,10 @@ func (s *presenter) seesAmounts(b compute.Boot) bool {
 	return s.names || b.Host == "" && len(b.Avoid) == 0 && b.Group() == ""
 }
 
-// standings judges every host for an instance that is queued, and says how old the oldest word is that counts.
-func (s *presenter) standings(i *compute.Instance) (explain.Answer, time.Duration) {
+// standings judges every host for what is wanted, and says how old the oldest word is that counts.
+func (s *presenter) standings(w explain.Wanted) (explain.Answer, time.Duration) {
 	hosts, oldest := s.hosts()
-	return explain.Hosts(s.wanted(i), hosts), oldest
+	return explain.Hosts(w, hosts), oldest
 }
 
 // hosts are all hosts as one request sees them, and how old the oldest word is that counts.

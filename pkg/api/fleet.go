@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -101,7 +100,7 @@ func (s *Server) showQueue(_ context.Context, in *queueInput) (*queueOutput, err
 func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
 	v.Queued = s.views.instances.waiting(q.Name)
-	w := explain.Wanted{Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
+	w := wantedOf(q)
 	capacity := s.views.hosts.capacity(w, s.moment())
 	counts := capacity.Counts.Hosts()
 	advice, advised := s.views.advice.get(q.Name)

@@ -378,8 +378,7 @@ func (s *presenter) ahead(kinds []kind) (out []explain.Kind) {
 		}
 		seen[q.Name] = true
 		if n := s.views.instances.inLine(q.Name); n > 0 {
-			w := explain.Wanted{Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden}
-			out = append(out, explain.Kind{Wanted: w, Count: int64(n)})
+			out = append(out, explain.Kind{Wanted: wantedOf(q), Count: int64(n)})
 		}
 	}
 	return out
@@ -512,7 +511,10 @@ func (s *presenter) placement(i *compute.Instance, over *compute.Reason) (rest.P
 	told := explain.Tell(f)
 	out := rest.Placement{
 		Project: i.Project, Flavor: i.Boot.Flavor, With: i.Boot.With, Queue: i.Queue, Resources: i.Resources, Place: e.Place,
-		Hosts: *e.Hosts, Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+		Summary: told.Summary, YouCan: append([]string{}, told.Asker...),
+	}
+	if e.Hosts != nil {
+		out.Hosts = *e.Hosts
 	}
 	if s.names {
 		out.OperatorsCan = told.Operators

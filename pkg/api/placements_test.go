@@ -227,6 +227,27 @@ func TestPlacementsOfWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestPlacementsOfWhatWaitsForItsReservation: the same request again, of a boot that waits for a placeholder.
+func TestPlacementsOfWhatWaitsForItsReservation(t *testing.T) {
+	until := start.Add(time.Hour)
+	for name, is := range map[string]compute.Instance{
+		"it waits": taker(id2, compute.StateQueued), "it runs": taker(id2, compute.StateActive),
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.offer()
+			n.hears(offering("h2", 8))
+			n.has(placeholder(id1, compute.StateActive, start, until, id2), is)
+			body := `{"flavor":"m1.small","id":"` + string(id2) + `","name":"job","reservation":"nightly"}`
+			k := n.places(body).Kinds[0]
+			if k.Exists == nil || string(k.Exists.State) != is.State.String() || k.Count != 0 || k.Starts ||
+				k.Hosts.Total != 1 || !strings.HasPrefix(k.Summary, "it is there already") {
+				t.Errorf("%+v", k)
+			}
+		})
+	}
+}
+
 // TestPlacementsCatchUpOnce: however many ids a question names, the node waits once for what other nodes accepted.
 func TestPlacementsCatchUpOnce(t *testing.T) {
 	n := newNode(t)
@@ -384,6 +405,22 @@ func TestPlacementsOfSealedUserData(t *testing.T) {
 		n.hears(b)
 		if p := n.places(`{"flavor":"m1.small","user_data":"aGk="}`); p.Fits != want {
 			t.Errorf("with key %s: %+v", opens, p)
+		}
+	}
+}
+
+// TestPlacementOnAHostWithoutTheKey: what is told of the one host is what it was counted as.
+func TestPlacementOnAHostWithoutTheKey(t *testing.T) {
+	keys := sealed.New("", hostkey.NewMaster([32]byte{1}))
+	n := nodeThat(t, func(c *Config) { c.UserData = keys }).read()
+	n.offer()
+	for opens, want := range map[compute.KeyID]string{"0a0b0c0d": "lacks-key", keys.IDs()[0]: "fits"} {
+		b := offering("h1", 8)
+		b.Opens = []compute.KeyID{opens}
+		n.hears(b)
+		k := n.places(`{"flavor":"m1.small","user_data":"aGk=","host":"h1"}`).Kinds[0]
+		if k.Hosts.By[want] != 1 || strings.Contains(k.Summary, "can take it now") != (want == "fits") {
+			t.Errorf("it %s: %+v", want, k)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func (t *instanceLocks) lock(ctx context.Context, at instanceKey) (done func(), 
 }
 
 // tryLock takes the turn if it is free; otherwise it answers what to wait for. A
-// newcomer then counts as waiting until it calls waited.
+// newcomer then counts as waiting until it calls doneWaiting.
 func (t *instanceLocks) tryLock(at instanceKey, mine chan struct{}, newcomer bool) (before chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -61,7 +61,8 @@ func queued(change ...func(*compute.Instance)) *compute.Instance {
 // told is an explanation as people read it.
 func told(f Facts, hosts []Host) string {
 	if f.Instance != nil && f.Instance.State == compute.StateQueued {
-		f.Hosts = Hosts(WantedBy(f.Instance), hosts)
+		f.Wanted = WantedBy(f.Instance)
+		f.Hosts = Hosts(f.Wanted, hosts)
 	}
 	return toldOf(f, hosts)
 }
@@ -144,6 +145,16 @@ func TestWaysNotToBePlaced(t *testing.T) {
 			[]Host{host("h1", 8)},
 			"1 host could take it, and none has for 3m\nnext: it is offered again and again until one takes it" + deadline +
 				"\noperator: look whether queue managers, conductors and brokers are well: berth doctor",
+		},
+		"a part of a set is claimed, and others are not": {
+			Facts{Instance: queued(func(i *compute.Instance) {
+				i.ChangedAt = now.Add(-3 * time.Minute)
+				i.Boot.InSet(compute.Set{ID: i.ID, Size: 3})
+			})},
+			[]Host{host("h1", 8)},
+			"1 host could take it, if it is not claimed already; none of the 3 of its set starts before each has a host" +
+				"\nnext: once each of its set is claimed, all start; else hosts give their parts back, and all are offered again" +
+				deadline,
 		},
 		"its image is mistrusted": {
 			Facts{Instance: queued(func(i *compute.Instance) { i.Boot.Image = "bad" })},

@@ -102,7 +102,7 @@ func TestMembersThatWaitAreTold(t *testing.T) {
 		i := queued(pinnedTo(c.on))
 		w := WantedBy(i)
 		w.Group = c.g
-		got := toldOf(Facts{Instance: i, Group: c.g, Hosts: Hosts(w, c.hosts)}, c.hosts)
+		got := toldOf(Facts{Instance: i, Group: c.g, Wanted: w, Hosts: Hosts(w, c.hosts)}, c.hosts)
 		for _, s := range c.want {
 			if !strings.Contains(got, s) {
 				t.Errorf("%s: %q is not in\n%s", name, s, got)

@@ -16,6 +16,7 @@ type Facts struct {
 	Instance    *compute.Instance // nil: its request was taken, and not decided yet
 	AcceptedAt  time.Time         // of a request that is not decided yet
 	Before      bool              // it was not booted: what would become of it is asked
+	Wanted      Wanted            // of one that is queued, or would be: what hosts are judged for
 	Hosts       Answer            // of one that is queued, or would be
 	On          *Host             // the host that it is for; nil: nothing is known of it, or there is none
 	Silent      bool              // the host that has it is silent, or nothing is known of it
@@ -173,7 +174,9 @@ func (f Facts) waiting() (out Told) {
 	case a.Total() == 0:
 		out.Summary = "there is no host"
 		out.Operators = []string{"start an agent on a host: berth agent"}
-	case a.Now() > 0 && !f.Before && f.Position == 0 && f.Now.Sub(i.UnclaimedSince()) > lateDecision:
+	case a.Now() > 0 && f.Position == 0 && f.late() && i.Waits(): // records do not say which parts are claimed
+		out.Summary = fmt.Sprintf("%s could take it, if it is not claimed already", count(a.Now(), "host"))
+	case a.Now() > 0 && f.Position == 0 && f.late():
 		out.Summary = fmt.Sprintf("%s could take it, and none has for %s", count(a.Now(), "host"), span(f.Now.Sub(i.UnclaimedSince())))
 		out.Next = []Event{{What: "it is offered again and again until one takes it"}}
 		out.Operators = []string{"look whether queue managers, conductors and brokers are well: berth doctor"}
@@ -214,6 +217,11 @@ func (f Facts) waiting() (out Told) {
 	return out
 }
 
+// late says whether it waits for longer than a host that can take it needs.
+func (f Facts) late() bool {
+	return !f.Before && f.Now.Sub(f.Instance.UnclaimedSince()) > lateDecision
+}
+
 // turns is how projects share a queue in which many builds wait.
 func (f Facts) turns() Event {
 	if f.Before {
@@ -235,9 +243,7 @@ func (f Facts) pinned() (out Told) {
 		out.Summary = fmt.Sprintf("it is for host %s alone, of which nothing is known", h)
 		return out
 	}
-	w := WantedBy(f.Instance)
-	w.Group = f.Group
-	v := Judge(w, *f.On)
+	v := Judge(f.Wanted, *f.On)
 	out.Summary = fmt.Sprintf("it is for host %s alone, which %s", h, v.says(f.Amounts))
 	out.Operators = v.operators()
 	switch {
