@@ -111,7 +111,9 @@ func (m *Manager) Advice(recs []wire.Record, _ bool) {
 func (m *Manager) apply(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
-	now := time.Now()
+	now := m.now()
+	m.view.clock.Observe(recs, now)
+	m.view.ringer.Ahead(m.view.ahead(now))
 	for _, rec := range recs {
 		each(rec, now)
 	}
@@ -123,6 +125,9 @@ func (m *Manager) apply(stream int, recs []wire.Record, end bool, each func(wire
 		close(m.ready)
 	}
 }
+
+// now is what this process's clock shows.
+func (m *Manager) now() time.Time { return m.view.now() }
 
 // wake says that there is news. Much news is one token.
 func wake(c chan struct{}) {

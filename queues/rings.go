@@ -25,7 +25,7 @@ const maxRinging = 32
 // ringLoop rings hosts as work comes.
 func (t *term) ringLoop(ctx context.Context) {
 	t.view.mu.Lock()
-	t.view.ringer.Reset(time.Now()) // somebody else rang until now
+	t.view.ringer.Reset(t.now()) // somebody else rang until now
 	t.view.saver.Reset()
 	t.view.mu.Unlock()
 	under := make(chan struct{}, maxRinging)
@@ -57,7 +57,8 @@ func (t *term) ringLoop(ctx context.Context) {
 func (t *term) toRing() ([]ring.Ring, time.Duration) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
+	t.view.ringer.Ahead(t.view.ahead(now))
 	rings := append(t.view.ranked(t.view.ringer.Rings(now), now), t.view.tellSavers(now)...)
 	wait := time.Minute
 	for _, next := range []time.Time{t.view.ringer.Next(), t.view.saver.Next()} {
@@ -71,8 +72,9 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 // ranked tells with each ring since when the oldest work in the queue waits, and has what is to be served first come
 // first.
 func (v *view) ranked(rings []ring.Ring, now time.Time) []ring.Ring {
+	at := v.logTime(now)
 	for i := range rings {
-		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, now)
+		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, at)
 	}
 	rank := func(r ring.Ring) time.Time { return v.listed[r.Look.Queue].Priority.Rank(r.Look.Oldest) }
 	slices.SortStableFunc(rings, func(a, b ring.Ring) int {
@@ -94,7 +96,7 @@ const ringTimeout = 5 * time.Second
 func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 	ctx, cancel := context.WithTimeout(ctx, ringTimeout)
 	defer cancel()
-	recs, at := make([]wire.Record, len(rings)), time.Now().UTC()
+	recs, at := make([]wire.Record, len(rings)), t.now().UTC()
 	for i, r := range rings {
 		look := compute.Command{Op: compute.CommandLook, Look: &r.Look, At: at}
 		recs[i] = wire.EncodeCommand(look).To(t.opts.Topics.Host(r.Host), 0)
@@ -110,7 +112,7 @@ func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 func (t *term) reached(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	t.view.streamThere(h, time.Now())
+	t.view.streamThere(h, t.now())
 	if _, asks := t.view.asks[h]; asks {
 		wake(t.twins)
 	}

@@ -25,7 +25,7 @@ type term struct {
 
 func newTerm(m *Manager) *term {
 	return &term{
-		Manager: m, began: time.Now(), absent: map[compute.QueueName]bool{},
+		Manager: m, began: m.now(), absent: map[compute.QueueName]bool{},
 		inited: map[compute.TopicID]string{}, failures: map[compute.QueueName]failure{},
 		written: map[compute.QueueName]Progress{},
 	}

@@ -65,7 +65,7 @@ func (t *term) twinsLoop(ctx context.Context) {
 func (t *term) unwarned() (recs []wire.Record) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
 	for _, h := range t.view.twins.All(now) {
 		if now.Sub(t.view.warned[h]) < twinsEvery {
 			continue
@@ -108,7 +108,7 @@ func (t *term) answerAsks(ctx context.Context) error {
 func (t *term) answers() (all []answer) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
 	for _, h := range slices.Sorted(maps.Keys(t.view.asks)) {
 		a := t.view.asks[h]
 		late := now.Sub(a.at) >= askedLately
@@ -130,7 +130,7 @@ func (t *term) answers() (all []answer) {
 func (v *view) called(h compute.HostID, by compute.Voice) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.twins.Called(h, by, time.Now())
+	v.twins.Called(h, by, v.now())
 }
 
 func (t *term) warn(ctx context.Context, recs []wire.Record) error {
@@ -146,5 +146,5 @@ func (t *term) warn(ctx context.Context, recs []wire.Record) error {
 func (v *view) sayTwins(say telemetry.Say) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	say(float64(len(v.twins.All(time.Now()))))
+	say(float64(len(v.twins.All(v.now()))))
 }

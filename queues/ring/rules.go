@@ -39,7 +39,7 @@ func DefaultRules() Rules {
 // Work is one build that waits in a queue.
 type Work struct {
 	Key    string           // of the instance
-	Due    time.Time        // when it is published
+	Due    time.Time        // when it is published, by the log: see Ringer.Ahead
 	Avoid  []compute.HostID // it must not run there
 	Failed []compute.HostID // earlier attempts failed there: rather not
 	// Kept says whether it must not run on a host as things are; nil: on none. It may change at any time.
