@@ -195,6 +195,27 @@ func TestAnElectedManagerRingsForWhatWaits(t *testing.T) {
 	})
 }
 
+// A host whose stream has no leader is not rung, and all others are.
+func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h1", 4), ringing("h2", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		settle(5 * time.Second)
+		f.mu.Lock()
+		f.leaderless = names.Host("h1")
+		f.mu.Unlock()
+		for i := range 100 {
+			f.publish(names.Instances(), instance(i, "x", compute.StateQueued))
+			settle(0)
+			f.expectRung(t, map[compute.HostID]int{"h2": 1})
+			f.publish(names.Instances(), instance(i, "x", compute.StateStarting))
+			settle(10 * time.Millisecond)
+		}
+	})
+}
+
 // A broker that does not answer holds up nothing but rings: those are dropped when too
 // many are under way, and later ones arrive.
 func TestRingsThatDoNotArrive(t *testing.T) {
@@ -212,7 +233,7 @@ func TestRingsThatDoNotArrive(t *testing.T) {
 			return fault{}
 		}
 		f.mu.Unlock()
-		for i := range 2 * maxRinging {
+		for i := range 2 * mostToHost {
 			f.publish(names.Instances(), instance(i, "x", compute.StateQueued))
 			settle(time.Millisecond)
 			f.publish(names.Instances(), instance(i, "x", compute.StateStarting))
