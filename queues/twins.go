@@ -105,6 +105,10 @@ func (t *term) answers() (all []word) {
 	defer t.view.mu.Unlock()
 	now := t.now()
 	for _, h := range slices.Sorted(maps.Keys(t.view.asks)) {
+		if len(all) == t.opts.Batch { // of a whole cloud that starts some wait, lest more are under way than may be
+			wake(t.twins)
+			break
+		}
 		a := t.view.asks[h]
 		late := now.Sub(a.at) >= askedLately
 		if !late && !t.view.reached[h] {

@@ -182,3 +182,19 @@ func TestAnswersBesideAHostWithoutALeader(t *testing.T) {
 		}
 	})
 }
+
+// Where more agents ask at once than are answered in one pass, all are answered.
+func TestManyAsksAreAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a", func(o *Options) { o.Batch = 1 })
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h0", 4), ringing("h1", 4))
+		settle(5 * time.Second)
+		a := compute.Voice{Journal: "a", Started: time.Now().UTC()}
+		f.publish(names.Hosts(), asks("h0", a), asking(a, compute.Voice{}))
+		settle(time.Second)
+		if got := f.told(t); len(got) != 1 {
+			t.Errorf("the second is told %v", got)
+		}
+	})
+}

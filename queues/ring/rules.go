@@ -58,8 +58,8 @@ type Ring struct {
 
 // Hosts are what is known of hosts.
 type Hosts interface {
-	// Eligible counts the hosts that fit a queue's work now, and Room the machines
-	// of it that they have room for together.
+	// Eligible counts the hosts that fit a queue's work now; room is how many machines
+	// of it they have room for together.
 	Eligible(compute.QueueName) (hosts int, room uint64)
 	// Fits says whether a host fits the queue's work now and can be rung.
 	Fits(compute.QueueName, compute.HostID) bool
