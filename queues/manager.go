@@ -165,15 +165,17 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTerm(m)
 	var all sync.WaitGroup
-	for _, loop := range []func(context.Context){
-		t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop, t.ringLoop, t.twinsLoop,
-	} {
-		all.Go(func() {
-			if t.caughtUp(ctx) {
-				loop(ctx)
-			}
-		})
+	run := func(may func(context.Context) bool, loops ...func(context.Context)) {
+		for _, loop := range loops {
+			all.Go(func() {
+				if may(ctx) {
+					loop(ctx)
+				}
+			})
+		}
 	}
+	run(t.caughtUp, t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.twinsLoop)
+	run(t.triedToCatchUp, t.rejectLoop, t.ringLoop)
 	m.opts.Logger.Info("elected: active from now on")
 	hide := m.opts.Metrics.show(m.view)
 	return func() {

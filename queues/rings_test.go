@@ -216,6 +216,44 @@ func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// A manager that is elected while a partition has no leader makes no queue, gives no advice and tells no agent that it
+// is alone, but rings hosts.
+func TestHostsAreRungThoughAPartitionHasNoLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		a := f.join(t, "a")
+		a.elected <- true
+		f.publish(names.Hosts(), ringing("h1", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		settle(5 * time.Second)
+		a.elected <- false
+		settle(0)
+		f.mu.Lock()
+		f.fault = func(c call) fault {
+			if c.op == "sync" {
+				return fault{refuse: errors.New("no leader")}
+			}
+			return fault{}
+		}
+		f.mu.Unlock()
+		f.changes()
+		told := len(f.advice(t))
+		a.elected <- true
+		f.publish(names.Catalog(), flavor("y"))
+		f.publish(names.Hosts(), asks("h1", compute.Voice{Journal: "a", Started: time.Now().UTC()}))
+		f.publish(names.Hosts(), ringing("h1", 4))
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued))
+		settle(5 * time.Second)
+		if got := f.rung(t, "h1")["h1"]; len(got) == 0 || len(f.advice(t)) != told {
+			t.Errorf("rung is %v, and there is advice %d times", got, len(f.advice(t))-told)
+		}
+		for _, did := range f.changes() {
+			if did != "write " { // rings have no key
+				t.Errorf("it did %q", did)
+			}
+		}
+	})
+}
+
 // A broker that does not answer holds up nothing but rings: those are dropped when too
 // many are under way, and later ones arrive.
 func TestRingsThatDoNotArrive(t *testing.T) {

@@ -51,6 +51,21 @@ func (t *term) caughtUp(ctx context.Context) bool {
 	}
 }
 
+// triedToCatchUp waits as caughtUp does, but for one try only: for what does no harm where not all was read. So hosts
+// are rung though a partition has no leader. Advice is no such hint: it says that hosts are rung for all work, and need
+// not sample queues. Nor is that an agent is alone.
+func (t *term) triedToCatchUp(ctx context.Context) bool {
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return false
+	}
+	if err := t.sync(ctx); err != nil {
+		t.opts.Logger.Warn("cannot catch up; rings hosts for what it has read", zap.Error(err))
+	}
+	return ctx.Err() == nil
+}
+
 func (t *term) sync(ctx context.Context) error {
 	return t.within(ctx, func(ctx context.Context) error { return t.opts.View.Sync(ctx) })
 }

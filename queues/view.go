@@ -112,8 +112,8 @@ func newView(o Options) *view {
 	return v
 }
 
-// logTime is the time of the log when this process's clock shows now. What records say of times is compared with it. How
-// long a host has been silent or a ring counts is told by this process's clock alone.
+// logTime is the time of the log when this process's clock shows now. What records say of times is compared with it.
+// How long a host has been silent or a ring counts is told by this process's clock alone.
 func (v *view) logTime(now time.Time) time.Time { return v.clock.At(now).Round(0) }
 
 // ahead is how far what this process's clock shows now is ahead of the log.
@@ -483,8 +483,8 @@ func (v *view) progress(q compute.QueueName, at time.Time) advise.Progress {
 const mostSeen = 64
 
 // oldest is since when the oldest work that lies in a queue at a time of the log waits, as it counts for classes of
-// priority; zero: none does. Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for
-// as long as it waits.
+// priority; zero: none does. Members of groups count only where nothing else lies: the oldest of them may be one that
+// no host may have, for as long as it waits.
 func (v *view) oldest(q compute.QueueName, at time.Time) (first time.Time) {
 	seen := 0
 	if l := v.loads[q]; l != nil {

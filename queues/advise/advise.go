@@ -307,9 +307,8 @@ func (a *Advisor) heardAs(about compute.QueueAdvice, now time.Time) told {
 	if wanted, eligible := float64(about.Wanted()), float64(about.Eligible); wanted < eligible {
 		share = wanted / eligible
 	}
-	return told{
-		share: share, work: about.Depth > 0 && now.Add(-a.ahead).Sub(about.Oldest) >= a.rules.Lain, late: about.Late, saved: about.Savers,
-	}
+	lain := now.Add(-a.ahead).Sub(about.Oldest)
+	return told{share: share, work: about.Depth > 0 && lain >= a.rules.Lain, late: about.Late, saved: about.Savers}
 }
 
 // markSilent finds the hosts that were not heard for too long.
