@@ -22,19 +22,20 @@ var names = wire.Topics{Prefix: "t."}
 // far is the far end in memory: Kafka's topics, share state and logs, with the
 // rules of both Kafka and the protocol. It notes every breach.
 type far struct {
-	mu       sync.Mutex
-	topics   map[compute.QueueName]*topic
-	hosts    map[compute.HostID]int       // streams, and how often each was made
-	said     map[compute.HostID]time.Time // when something was said to a host last
-	logs     map[string][]wire.Record
-	managers []*member
-	ids      int
-	calls    int
-	fault    func(c call) fault // may be nil
-	stale    bool               // Progress answers for another topic
-	unheard  bool               // QueueTopics lists nothing
-	breaches []string
-	done     []string // what was done, in order
+	mu         sync.Mutex
+	topics     map[compute.QueueName]*topic
+	hosts      map[compute.HostID]int       // streams, and how often each was made
+	said       map[compute.HostID]time.Time // when something was said to a host last
+	logs       map[string][]wire.Record
+	managers   []*member
+	ids        int
+	calls      int
+	fault      func(c call) fault // may be nil
+	stale      bool               // Progress answers for another topic
+	leaderless string             // a topic that takes nothing
+	unheard    bool               // QueueTopics lists nothing
+	breaches   []string
+	done       []string // what was done, in order
 }
 
 type topic struct {
@@ -206,8 +207,13 @@ func (m *member) Send(ctx context.Context, recs ...wire.Record) error {
 	if recs[0].Topic == names.Advice() {
 		op = "advise"
 	}
-	return m.far.call(ctx, m.name, op, string(recs[0].Key), func() error {
+	stuck := false
+	err := m.far.call(ctx, m.name, op, string(recs[0].Key), func() error {
 		for _, r := range recs {
+			if r.Topic == m.far.leaderless {
+				stuck = true
+				continue
+			}
 			if r.Topic == names.Queues() {
 				m.far.checkListing(r)
 			}
@@ -216,6 +222,11 @@ func (m *member) Send(ctx context.Context, recs ...wire.Record) error {
 		}
 		return nil
 	})
+	if stuck {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
 }
 
 // checkListing holds a record of the queue list to what it promises.

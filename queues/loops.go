@@ -19,11 +19,11 @@ import (
 // hostLoop makes the command stream of every host that was heard of.
 func (t *term) hostLoop(ctx context.Context) {
 	made, failures := map[compute.HostID]bool{}, map[compute.HostID]failure{}
-	sweep := time.Now().Add(t.opts.Settle)
+	sweep := t.now().Add(t.opts.Settle)
 	for {
 		wait := t.sweepDue(ctx, &sweep, made)
 		for _, h := range t.unmade(made) {
-			if left := time.Until(failures[h].again); left > 0 {
+			if left := failures[h].again.Sub(t.now()); left > 0 {
 				wait = sooner(wait, left)
 				continue
 			}
@@ -37,7 +37,7 @@ func (t *term) hostLoop(ctx context.Context) {
 				t.reached(h)
 				continue
 			}
-			now := time.Now()
+			now := t.now()
 			failures[h] = failures[h].after(err, now, t.opts.Backoff, t.opts.MaxBackoff, 0)
 			wait = sooner(wait, failures[h].again.Sub(now))
 			t.opts.Logger.Warn("cannot make the stream of a host", zap.String("host", string(h)), zap.Error(err))
@@ -70,9 +70,9 @@ func (t *term) adviceLoop(ctx context.Context) {
 	for {
 		if err := t.tellAgents(ctx); err != nil {
 			t.resetAdvice()
-			fails = fails.after(err, time.Now(), t.opts.Advice.Every, t.opts.MaxBackoff, 0)
+			fails = fails.after(err, t.now(), t.opts.Advice.Every, t.opts.MaxBackoff, 0)
 			t.opts.Logger.Warn("cannot give advice", zap.Error(err))
-			if !service.Sleep(ctx, time.Until(fails.again)) {
+			if !service.Sleep(ctx, fails.again.Sub(t.now())) {
 				return
 			}
 			continue
@@ -88,7 +88,7 @@ func (t *term) adviceLoop(ctx context.Context) {
 func (t *term) ask() time.Duration {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	return t.view.advisor.NextIn(time.Now())
+	return t.view.advisor.NextIn(t.now())
 }
 
 // tellAgents writes the next advice, if there is any.
@@ -113,7 +113,7 @@ func (t *term) resetAdvice() {
 }
 
 func (t *term) advise() (compute.Advice, bool) {
-	v, now := t.view, time.Now()
+	v, now := t.view, t.now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.relisted {
@@ -126,7 +126,9 @@ func (t *term) advise() (compute.Advice, bool) {
 		}
 		v.advisor.SetQueues(list)
 	}
-	return v.advisor.Next(now, func(q compute.QueueName) advise.Progress { return v.progress(q, now) })
+	at := v.logTime(now)
+	v.advisor.Ahead(v.ahead(now))
+	return v.advisor.Next(now, func(q compute.QueueName) advise.Progress { return v.progress(q, at) })
 }
 
 // truncateLoop removes the records of finished work, and looks for records

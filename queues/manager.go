@@ -111,7 +111,9 @@ func (m *Manager) Advice(recs []wire.Record, _ bool) {
 func (m *Manager) apply(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
-	now := time.Now()
+	now := m.now()
+	m.view.clock.Observe(recs, now)
+	m.view.ringer.Ahead(m.view.ahead(now))
 	for _, rec := range recs {
 		each(rec, now)
 	}
@@ -123,6 +125,9 @@ func (m *Manager) apply(stream int, recs []wire.Record, end bool, each func(wire
 		close(m.ready)
 	}
 }
+
+// now is what this process's clock shows.
+func (m *Manager) now() time.Time { return m.view.now() }
 
 // wake says that there is news. Much news is one token.
 func wake(c chan struct{}) {
@@ -160,15 +165,17 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTerm(m)
 	var all sync.WaitGroup
-	for _, loop := range []func(context.Context){
-		t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop, t.ringLoop, t.twinsLoop,
-	} {
-		all.Go(func() {
-			if t.caughtUp(ctx) {
-				loop(ctx)
-			}
-		})
+	run := func(may func(context.Context) bool, loops ...func(context.Context)) {
+		for _, loop := range loops {
+			all.Go(func() {
+				if may(ctx) {
+					loop(ctx)
+				}
+			})
+		}
 	}
+	run(t.caughtUp, t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.twinsLoop)
+	run(t.triedToCatchUp, t.rejectLoop, t.ringLoop)
 	m.opts.Logger.Info("elected: active from now on")
 	hide := m.opts.Metrics.show(m.view)
 	return func() {

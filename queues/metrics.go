@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -178,24 +177,24 @@ func (v *view) shown() []compute.QueueName {
 // time, so that readers of records are not held up.
 
 func (v *view) sayDepth(say telemetry.Say) {
-	now := time.Now()
+	at := v.logTime(v.now())
 	for _, q := range v.shown() {
 		v.mu.Lock()
-		p := v.progress(q, now)
+		p := v.progress(q, at)
 		v.mu.Unlock()
 		say(float64(p.Depth-p.Stray), string(q))
 	}
 }
 
 func (v *view) sayOldest(say telemetry.Say) {
-	now := time.Now()
+	at := v.logTime(v.now())
 	for _, q := range v.shown() {
 		v.mu.Lock()
-		p := v.progress(q, now)
+		p := v.progress(q, at)
 		v.mu.Unlock()
 		age := 0.0
 		if !p.Oldest.IsZero() {
-			age = max(0, now.Sub(p.Oldest).Seconds())
+			age = max(0, at.Sub(p.Oldest).Seconds())
 		}
 		say(age, string(q))
 	}

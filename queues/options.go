@@ -107,7 +107,8 @@ type Options struct {
 	Far    Far
 	Logger *zap.Logger // nil: none
 
-	Metrics *Metrics // nil: nobody counts
+	Metrics *Metrics         // nil: nobody counts
+	Now     func() time.Time // what this process's clock shows; nil: time.Now
 
 	Hosts *hostkey.Verifier // says of which host beacons are; nil: of the one that they name
 

@@ -27,7 +27,7 @@ func (t *term) reconcileLoop(ctx context.Context) {
 		if err == nil {
 			fails = failure{}
 		} else {
-			now := time.Now()
+			now := t.now()
 			fails = fails.after(err, now, t.opts.Backoff, t.opts.MaxBackoff, 0)
 			wait = fails.again.Sub(now)
 			t.opts.Logger.Warn("cannot go on", zap.Error(err), zap.Duration("again_in", wait))
@@ -80,7 +80,7 @@ func (t *term) observe(ctx context.Context) ([]compute.Queue, plan.Seen, time.Du
 	if err != nil {
 		return nil, plan.Seen{}, 0, err
 	}
-	now := time.Now()
+	now := t.now()
 	t.view.mu.Lock()
 	wanted, wait := t.view.wantedQueues(), time.Duration(0)
 	seen := plan.Seen{
@@ -107,7 +107,7 @@ func (t *term) observe(ctx context.Context) ([]compute.Queue, plan.Seen, time.Du
 // listed as it is, in every group it may be in.
 func (t *term) observeShares(ctx context.Context, wanted []compute.Queue, seen plan.Seen) error {
 	var refs []wire.QueueRef
-	now := time.Now()
+	now := t.now()
 	groups := plan.Groups(len(wanted), seen.Listed, t.opts.rules())
 	for _, q := range wanted {
 		topic, there := seen.Topics[q.Name]
@@ -164,7 +164,7 @@ func (t *term) progress(ctx context.Context, refs []wire.QueueRef) (answers []Pr
 // allowed leaves out the steps of queues that failed and must wait, and says
 // when the first of them may be tried again.
 func (t *term) allowed(steps []plan.Step) ([]plan.Step, time.Duration) {
-	now, next := time.Now(), time.Duration(0)
+	now, next := t.now(), time.Duration(0)
 	for _, f := range t.failures {
 		if left := f.again.Sub(now); left > 0 {
 			next = sooner(next, left)
@@ -174,5 +174,5 @@ func (t *term) allowed(steps []plan.Step) ([]plan.Step, time.Duration) {
 }
 
 func (t *term) fail(q compute.QueueName, err error, atLeast time.Duration) {
-	t.failures[q] = t.failures[q].after(err, time.Now(), t.opts.Backoff, t.opts.MaxBackoff, atLeast)
+	t.failures[q] = t.failures[q].after(err, t.now(), t.opts.Backoff, t.opts.MaxBackoff, atLeast)
 }

@@ -84,7 +84,7 @@ func (m *Manager) believe(rec wire.Record, b compute.Beacon) bool {
 
 // reject has a record written down, with the reason why it does not count.
 func (m *Manager) reject(rec wire.Record, what string, reason compute.Reason) {
-	kept := m.view.rejects.add(rec, m.opts.Topics.Rejected(), reason, time.Now())
+	kept := m.view.rejects.add(rec, m.opts.Topics.Rejected(), reason, m.view.logTime(m.now()))
 	m.opts.Logger.Warn(what, zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition),
 		zap.Int64("offset", rec.Offset), zap.Bool("rejected", kept), zap.Stringer("reason", &reason))
 	wake(m.rejects)
@@ -104,10 +104,10 @@ func (t *term) rejectLoop(ctx context.Context) {
 			continue
 		}
 		if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, recs...) }); err != nil {
-			fails = fails.after(err, time.Now(), t.opts.Backoff, t.opts.MaxBackoff, 0)
+			fails = fails.after(err, t.now(), t.opts.Backoff, t.opts.MaxBackoff, 0)
 			t.opts.Logger.Warn("cannot write down what could not be read", zap.Int("records", len(recs)),
 				zap.Error(err))
-			if !service.Sleep(ctx, time.Until(fails.again)) {
+			if !service.Sleep(ctx, fails.again.Sub(t.now())) {
 				return
 			}
 			continue

@@ -4,7 +4,6 @@ package queues
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -15,38 +14,17 @@ import (
 	"github.com/berth-project/berth/queues/ring"
 )
 
-// errBehind is why rings are dropped.
-var errBehind = errors.New("too many rings are under way")
-
-// maxRinging bounds how many batches of rings are under way. When brokers answer no
-// more, rings are dropped: late ones say nothing any more.
-const maxRinging = 32
-
 // ringLoop rings hosts as work comes.
 func (t *term) ringLoop(ctx context.Context) {
 	t.view.mu.Lock()
-	t.view.ringer.Reset(time.Now()) // somebody else rang until now
+	t.view.ringer.Reset(t.now()) // somebody else rang until now
 	t.view.saver.Reset()
 	t.view.mu.Unlock()
-	under := make(chan struct{}, maxRinging)
-	defer func() {
-		for range maxRinging {
-			under <- struct{}{}
-		}
-	}()
+	hosts := newToHosts(t.opts.Log)
+	defer hosts.wait()
 	for {
 		rings, wait := t.toRing()
-		if len(rings) > 0 {
-			select {
-			case under <- struct{}{}:
-				go func() {
-					defer func() { <-under }()
-					t.ring(ctx, rings)
-				}()
-			default:
-				t.opts.Metrics.rang(len(rings), errBehind)
-			}
-		}
+		t.ring(ctx, hosts, rings)
 		if _, on := await(ctx, t.rings, wait); !on { // at once: each moment of a ring is one of a boot
 			return
 		}
@@ -57,7 +35,8 @@ func (t *term) ringLoop(ctx context.Context) {
 func (t *term) toRing() ([]ring.Ring, time.Duration) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
+	t.view.ringer.Ahead(t.view.ahead(now))
 	rings := append(t.view.ranked(t.view.ringer.Rings(now), now), t.view.tellSavers(now)...)
 	wait := time.Minute
 	for _, next := range []time.Time{t.view.ringer.Next(), t.view.saver.Next()} {
@@ -71,8 +50,9 @@ func (t *term) toRing() ([]ring.Ring, time.Duration) {
 // ranked tells with each ring since when the oldest work in the queue waits, and has what is to be served first come
 // first.
 func (v *view) ranked(rings []ring.Ring, now time.Time) []ring.Ring {
+	at := v.logTime(now)
 	for i := range rings {
-		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, now)
+		rings[i].Look.Oldest = v.oldest(rings[i].Look.Queue, at)
 	}
 	rank := func(r ring.Ring) time.Time { return v.listed[r.Look.Queue].Priority.Rank(r.Look.Oldest) }
 	slices.SortStableFunc(rings, func(a, b ring.Ring) int {
@@ -87,30 +67,34 @@ func (v *view) ranked(rings []ring.Ring, now time.Time) []ring.Ring {
 	return rings
 }
 
-// ringTimeout is how long a ring may be on its way.
-const ringTimeout = 5 * time.Second
-
 // ring sends rings. What becomes of them is not awaited by anybody.
-func (t *term) ring(ctx context.Context, rings []ring.Ring) {
-	ctx, cancel := context.WithTimeout(ctx, ringTimeout)
-	defer cancel()
-	recs, at := make([]wire.Record, len(rings)), time.Now().UTC()
-	for i, r := range rings {
+func (t *term) ring(ctx context.Context, hosts *toHosts, rings []ring.Ring) {
+	at, recs := t.now().UTC(), map[compute.HostID][]wire.Record{}
+	var order []compute.HostID // as they come
+	for _, r := range rings {
+		if recs[r.Host] == nil {
+			order = append(order, r.Host)
+		}
 		look := compute.Command{Op: compute.CommandLook, Look: &r.Look, At: at}
-		recs[i] = wire.EncodeCommand(look).To(t.opts.Topics.Host(r.Host), 0)
+		recs[r.Host] = append(recs[r.Host], wire.EncodeCommand(look).To(t.opts.Topics.Host(r.Host), 0))
 	}
-	err := t.opts.Log.Send(ctx, recs...)
-	if err != nil {
-		t.opts.Logger.Debug("some rings were not acknowledged", zap.Int("rings", len(rings)), zap.Error(err))
+	for _, h := range order {
+		n := len(recs[h])
+		hosts.send(ctx, h, recs[h], func(err error) {
+			if err != nil {
+				t.opts.Logger.Debug("some rings were not acknowledged", zap.String("host", string(h)), zap.Int("rings", n),
+					zap.Error(err))
+			}
+			t.opts.Metrics.rang(n, err)
+		})
 	}
-	t.opts.Metrics.rang(len(rings), err)
 }
 
 // reached says that a host's stream is there, so that the host can be rung, and told whether it is alone.
 func (t *term) reached(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	t.view.streamThere(h, time.Now())
+	t.view.streamThere(h, t.now())
 	if _, asks := t.view.asks[h]; asks {
 		wake(t.twins)
 	}

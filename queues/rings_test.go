@@ -195,6 +195,65 @@ func TestAnElectedManagerRingsForWhatWaits(t *testing.T) {
 	})
 }
 
+// A host whose stream has no leader is not rung, and all others are.
+func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h1", 4), ringing("h2", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		settle(5 * time.Second)
+		f.mu.Lock()
+		f.leaderless = names.Host("h1")
+		f.mu.Unlock()
+		for i := range 100 {
+			f.publish(names.Instances(), instance(i, "x", compute.StateQueued))
+			settle(0)
+			f.expectRung(t, map[compute.HostID]int{"h2": 1})
+			f.publish(names.Instances(), instance(i, "x", compute.StateStarting))
+			settle(10 * time.Millisecond)
+		}
+	})
+}
+
+// A manager that is elected while a partition has no leader makes no queue, gives no advice and tells no agent that it
+// is alone, but rings hosts.
+func TestHostsAreRungThoughAPartitionHasNoLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		a := f.join(t, "a")
+		a.elected <- true
+		f.publish(names.Hosts(), ringing("h1", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		settle(5 * time.Second)
+		a.elected <- false
+		settle(0)
+		f.mu.Lock()
+		f.fault = func(c call) fault {
+			if c.op == "sync" {
+				return fault{refuse: errors.New("no leader")}
+			}
+			return fault{}
+		}
+		f.mu.Unlock()
+		f.changes()
+		told := len(f.advice(t))
+		a.elected <- true
+		f.publish(names.Catalog(), flavor("y"))
+		f.publish(names.Hosts(), asks("h1", compute.Voice{Journal: "a", Started: time.Now().UTC()}))
+		f.publish(names.Hosts(), ringing("h1", 4))
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued))
+		settle(5 * time.Second)
+		if got := f.rung(t, "h1")["h1"]; len(got) == 0 || len(f.advice(t)) != told {
+			t.Errorf("rung is %v, and there is advice %d times", got, len(f.advice(t))-told)
+		}
+		for _, did := range f.changes() {
+			if did != "write " { // rings have no key
+				t.Errorf("it did %q", did)
+			}
+		}
+	})
+}
+
 // A broker that does not answer holds up nothing but rings: those are dropped when too
 // many are under way, and later ones arrive.
 func TestRingsThatDoNotArrive(t *testing.T) {
@@ -212,7 +271,7 @@ func TestRingsThatDoNotArrive(t *testing.T) {
 			return fault{}
 		}
 		f.mu.Unlock()
-		for i := range 2 * maxRinging {
+		for i := range 2 * mostToHost {
 			f.publish(names.Instances(), instance(i, "x", compute.StateQueued))
 			settle(time.Millisecond)
 			f.publish(names.Instances(), instance(i, "x", compute.StateStarting))

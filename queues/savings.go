@@ -21,7 +21,7 @@ type savings struct {
 
 // Waiting are the queues with published work that no host has.
 func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Build, int)) {
-	v := s.view
+	v, at := s.view, s.view.logTime(now)
 	v.ringer.EachWaiting(func(q compute.QueueName) {
 		l := v.loads[q]
 		if l == nil {
@@ -30,7 +30,7 @@ func (s savings) Waiting(now time.Time, each func(compute.QueueName, []save.Buil
 		var first []save.Build
 		taken := s.Taken(q)
 		for w := range l.waiting.From(nil) {
-			if len(first) == save.MostBuilds+taken || w.due.After(now) {
+			if len(first) == save.MostBuilds+taken || w.due.After(at) {
 				break
 			}
 			if v.groups.told(v.groups.members[w.key].group) {
@@ -61,8 +61,9 @@ func (v *view) keptFrom(key string) func(compute.HostID) bool {
 
 // tellSavers is what hosts are to be told of savings now.
 func (v *view) tellSavers(now time.Time) (out []ring.Ring) {
+	at := v.logTime(now)
 	for _, t := range v.saver.Tell(now) {
-		t.Look.Oldest = v.oldest(t.Look.Queue, now)
+		t.Look.Oldest = v.oldest(t.Look.Queue, at)
 		out = append(out, ring.Ring{Host: t.Host, Look: t.Look})
 		v.advisor.MarkDirty(t.Look.Queue)
 	}

@@ -19,10 +19,10 @@ func (t *term) sweepDue(ctx context.Context, due *time.Time, made map[compute.Ho
 	if t.opts.Forgotten <= 0 || t.opts.Far.Streams == nil {
 		return 0
 	}
-	if left := time.Until(*due); left > 0 {
+	if left := due.Sub(t.now()); left > 0 {
 		return left
 	}
-	*due = time.Now().Add(t.opts.Sweep)
+	*due = t.now().Add(t.opts.Sweep)
 	if err := t.sweep(ctx, made); err != nil && ctx.Err() == nil {
 		t.opts.Logger.Warn("cannot remove the streams of forgotten hosts", zap.Error(err))
 	}
@@ -44,7 +44,8 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 	}
 	var quiet []compute.HostID
 	err = t.within(ctx, func(ctx context.Context) (err error) {
-		quiet, err = t.opts.Far.Streams.QuietHosts(ctx, nobodys, time.Now().Add(-t.opts.Forgotten))
+		since := t.view.logTime(t.now()).Add(-t.opts.Forgotten)
+		quiet, err = t.opts.Far.Streams.QuietHosts(ctx, nobodys, since)
 		return err
 	})
 	if err == nil {

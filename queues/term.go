@@ -25,7 +25,7 @@ type term struct {
 
 func newTerm(m *Manager) *term {
 	return &term{
-		Manager: m, began: time.Now(), absent: map[compute.QueueName]bool{},
+		Manager: m, began: m.now(), absent: map[compute.QueueName]bool{},
 		inited: map[compute.TopicID]string{}, failures: map[compute.QueueName]failure{},
 		written: map[compute.QueueName]Progress{},
 	}
@@ -49,6 +49,21 @@ func (t *term) caughtUp(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// triedToCatchUp waits as caughtUp does, but for one try only: for what does no harm where not all was read. So hosts
+// are rung though a partition has no leader. Advice is no such hint: it says that hosts are rung for all work, and need
+// not sample queues. Nor is that an agent is alone.
+func (t *term) triedToCatchUp(ctx context.Context) bool {
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return false
+	}
+	if err := t.sync(ctx); err != nil {
+		t.opts.Logger.Warn("cannot catch up; rings hosts for what it has read", zap.Error(err))
+	}
+	return ctx.Err() == nil
 }
 
 func (t *term) sync(ctx context.Context) error {

@@ -48,12 +48,11 @@ func (v *view) noteVoice(b compute.Beacon, past bool, now time.Time) bool {
 
 // twinsLoop tells agents that have one host name, and those that ask that they are alone.
 func (t *term) twinsLoop(ctx context.Context) {
+	hosts := newToHosts(t.opts.Log)
+	defer hosts.wait()
 	for {
-		if err := t.warn(ctx, t.unwarned()); err != nil && ctx.Err() == nil {
-			t.opts.Logger.Warn("cannot tell the agents of a host that they are several", zap.Error(err))
-		}
-		if err := t.answerAsks(ctx); err != nil && ctx.Err() == nil {
-			t.opts.Logger.Warn("cannot tell agents whether they are alone", zap.Error(err))
+		for _, w := range append(t.unwarned(), t.answers()...) {
+			t.tell(ctx, hosts, w)
 		}
 		if !t.next(ctx, t.twins, 0) {
 			return
@@ -61,11 +60,31 @@ func (t *term) twinsLoop(ctx context.Context) {
 	}
 }
 
+// tell sends a word to a host. That all others of a name were told of an agent that begins counts only if they were.
+func (t *term) tell(ctx context.Context, hosts *toHosts, w word) {
+	rec := wire.EncodeCommand(w.Command).To(t.opts.Topics.Host(w.host), 0)
+	hosts.send(ctx, w.host, []wire.Record{rec}, func(err error) {
+		switch {
+		case err == nil && w.Op == compute.CommandBegun:
+			t.view.called(w.host, w.Voices[0])
+		case err != nil && ctx.Err() == nil:
+			t.opts.Logger.Warn("cannot tell the agents of a host whether they are several", zap.String("host", string(w.host)),
+				zap.Error(err))
+		}
+	})
+}
+
+// word is what one host is told.
+type word struct {
+	host compute.HostID
+	compute.Command
+}
+
 // unwarned are the words to say now.
-func (t *term) unwarned() (recs []wire.Record) {
+func (t *term) unwarned() (all []word) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
 	for _, h := range t.view.twins.All(now) {
 		if now.Sub(t.view.warned[h]) < twinsEvery {
 			continue
@@ -75,41 +94,21 @@ func (t *term) unwarned() (recs []wire.Record) {
 		t.opts.Logger.Error("several agents speak for one host; none of them may take anything",
 			zap.String("host", string(h)), zap.Stringers("agents", voices))
 		c := compute.Command{Op: compute.CommandTwins, Voices: voices, At: now.UTC()}
-		recs = append(recs, wire.EncodeCommand(c).To(t.opts.Topics.Host(h), 0))
+		all = append(all, word{h, c})
 	}
-	return recs
-}
-
-// answer is a word to one host.
-type answer struct {
-	host compute.HostID
-	compute.Command
-	rec wire.Record
-}
-
-// answerAsks says what there is to say to agents that have asked. That all others of a name
-// were told of one counts only if they were: a stream that is not there holds up no other.
-func (t *term) answerAsks(ctx context.Context) error {
-	answers := t.answers()
-	var recs []wire.Record
-	for _, a := range answers {
-		recs = append(recs, a.rec)
-	}
-	err := t.warn(ctx, recs)
-	for _, a := range answers {
-		if a.Op == compute.CommandBegun && (err == nil || t.warn(ctx, []wire.Record{a.rec}) == nil) {
-			t.view.called(a.host, a.Voices[0])
-		}
-	}
-	return err
+	return all
 }
 
 // answers are the words to agents that have asked and whose streams are there.
-func (t *term) answers() (all []answer) {
+func (t *term) answers() (all []word) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	now := time.Now()
+	now := t.now()
 	for _, h := range slices.Sorted(maps.Keys(t.view.asks)) {
+		if len(all) == t.opts.Batch { // of a whole cloud that starts some wait, lest more are under way than may be
+			wake(t.twins)
+			break
+		}
 		a := t.view.asks[h]
 		late := now.Sub(a.at) >= askedLately
 		if !late && !t.view.reached[h] {
@@ -120,7 +119,7 @@ func (t *term) answers() (all []answer) {
 		}
 		if op := t.view.twins.Answer(h, a.by, now); op != compute.CommandNone {
 			c := compute.Command{Op: op, Voices: []compute.Voice{a.by}, At: now.UTC()}
-			all = append(all, answer{h, c, wire.EncodeCommand(c).To(t.opts.Topics.Host(h), 0)})
+			all = append(all, word{h, c})
 		}
 	}
 	return all
@@ -130,21 +129,12 @@ func (t *term) answers() (all []answer) {
 func (v *view) called(h compute.HostID, by compute.Voice) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.twins.Called(h, by, time.Now())
-}
-
-func (t *term) warn(ctx context.Context, recs []wire.Record) error {
-	for batch := range slices.Chunk(recs, t.opts.Batch) {
-		if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, batch...) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	v.twins.Called(h, by, v.now())
 }
 
 // sayTwins says how many hosts have several agents.
 func (v *view) sayTwins(say telemetry.Say) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	say(float64(len(v.twins.All(time.Now()))))
+	say(float64(len(v.twins.All(v.now()))))
 }

@@ -98,10 +98,14 @@ func TestTwinsAreTold(t *testing.T) {
 }
 
 // asking is a beacon of h1 by an agent that asks whether it is alone.
-func asking(by, beside compute.Voice) wire.Record {
+func asking(by, beside compute.Voice) wire.Record { return asks("h1", by, beside) }
+
+// asks is such a beacon of any host.
+func asks(h compute.HostID, by compute.Voice, beside ...compute.Voice) wire.Record {
 	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 4}}
 	return wire.EncodeBeacon(compute.Beacon{
-		Host: "h1", Journal: by.Journal, Started: by.Started, Inventory: inv, Twins: true, Asks: true, Beside: beside,
+		Host: h, Journal: by.Journal, Started: by.Started, Inventory: inv, Twins: true, Asks: true,
+		Beside: append(beside, compute.Voice{})[0],
 	})
 }
 
@@ -153,6 +157,44 @@ func TestAsksAreAnswered(t *testing.T) {
 		settle(2 * time.Second)
 		if diff := cmp.Diff([]string{"begun a", "alone a"}, f.told(t)); diff != "" {
 			t.Errorf("killed, and started again: %s", diff)
+		}
+	})
+}
+
+// A host whose stream has no leader holds up no answer to another host.
+func TestAnswersBesideAHostWithoutALeader(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h0", 4), ringing("h1", 4))
+		settle(5 * time.Second)
+		f.mu.Lock()
+		f.leaderless = names.Host("h0")
+		f.mu.Unlock()
+		began := time.Now().UTC()
+		a, other := compute.Voice{Journal: "a", Started: began}, compute.Voice{Journal: "b", Started: began}
+		f.publish(names.Hosts(), asks("h0", other))
+		settle(time.Second)
+		f.publish(names.Hosts(), asking(a, compute.Voice{}))
+		settle(time.Second)
+		if got := f.told(t); len(got) != 1 {
+			t.Errorf("the other host is told %v", got)
+		}
+	})
+}
+
+// Where more agents ask at once than are answered in one pass, all are answered.
+func TestManyAsksAreAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a", func(o *Options) { o.Batch = 1 })
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h0", 4), ringing("h1", 4))
+		settle(5 * time.Second)
+		a := compute.Voice{Journal: "a", Started: time.Now().UTC()}
+		f.publish(names.Hosts(), asks("h0", a), asking(a, compute.Voice{}))
+		settle(time.Second)
+		if got := f.told(t); len(got) != 1 {
+			t.Errorf("the second is told %v", got)
 		}
 	})
 }

@@ -24,8 +24,10 @@ import (
 // view is what a manager has read. It goes on reading while another is active,
 // so that it knows everything, and when each host was heard, once it is elected.
 type view struct {
-	log  *zap.Logger
-	most int // queues
+	log   *zap.Logger
+	most  int              // queues
+	now   func() time.Time // by this process's clock
+	clock wire.Clock       // conductors say in the log's time when work is published
 
 	mu         sync.Mutex
 	flavors    map[compute.FlavorName]compute.Flavor
@@ -65,7 +67,7 @@ type need struct {
 	own     compute.QueueName
 	waiting bool      // its work is in the queue, or will be
 	holds   bool      // it is a placeholder
-	due     time.Time // when it is published
+	due     time.Time // when it is published, by the log
 	avoid   string    // the hosts where it is never to be built, each once, with spaces between
 }
 
@@ -78,7 +80,7 @@ type load struct {
 
 // waiter is an instance with work in a queue.
 type waiter struct {
-	due time.Time // when its work is published
+	due time.Time // when its work is published, by the log
 	key string    // of the instance
 }
 
@@ -92,7 +94,7 @@ func firstDue(a, b waiter) int {
 func newView(o Options) *view {
 	advisor := advise.New(o.Advice)
 	v := &view{
-		log: o.Logger, most: o.MostQueues, reads: o.Reads,
+		log: o.Logger, most: o.MostQueues, now: o.Now, reads: o.Reads,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{},
 		closed: map[compute.QueueName]time.Time{},
@@ -104,8 +106,18 @@ func newView(o Options) *view {
 		advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 	v.saver = save.New(o.savings(), savings{advisor, v})
+	if v.now == nil {
+		v.now = time.Now
+	}
 	return v
 }
+
+// logTime is the time of the log when this process's clock shows now. What records say of times is compared with it.
+// How long a host has been silent or a ring counts is told by this process's clock alone.
+func (v *view) logTime(now time.Time) time.Time { return v.clock.At(now).Round(0) }
+
+// ahead is how far what this process's clock shows now is ahead of the log.
+func (v *view) ahead(now time.Time) time.Duration { return now.Round(0).Sub(v.logTime(now)) }
 
 func (v *view) catalog(rec wire.Record, now time.Time) {
 	e, err := wire.DecodeCatalog(rec)
@@ -451,14 +463,14 @@ func (v *view) letGo(q compute.QueueName) bool {
 	return !listed || is.State == compute.QueueClosed
 }
 
-// progress is what agents shall know of a queue's work.
-func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
+// progress is what agents shall know of a queue's work at a time of the log.
+func (v *view) progress(q compute.QueueName, at time.Time) advise.Progress {
 	p := advise.Progress{Came: v.came[q], Depth: v.stray[q], Stray: v.stray[q]}
 	l := v.loads[q]
 	if l == nil {
 		return p
 	}
-	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
+	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(at) })
 	p.Depth += uint64(published)
 	p.Avoided, p.Late = v.avoided(l), v.saver.Late(q)
 	if first, ok := l.waiting.First(); ok && published > 0 {
@@ -470,14 +482,14 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 // mostSeen bounds how many members of groups are passed over.
 const mostSeen = 64
 
-// oldest is since when the oldest work that lies in a queue waits, as it counts for classes of priority; zero: none
-// does. Members of groups count only where nothing else lies: the oldest of them may be one that no host may have, for
-// as long as it waits.
-func (v *view) oldest(q compute.QueueName, now time.Time) (first time.Time) {
+// oldest is since when the oldest work that lies in a queue at a time of the log waits, as it counts for classes of
+// priority; zero: none does. Members of groups count only where nothing else lies: the oldest of them may be one that
+// no host may have, for as long as it waits.
+func (v *view) oldest(q compute.QueueName, at time.Time) (first time.Time) {
 	seen := 0
 	if l := v.loads[q]; l != nil {
 		for w := range l.waiting.From(nil) {
-			if seen++; w.due.After(now) || seen > mostSeen {
+			if seen++; w.due.After(at) || seen > mostSeen {
 				break
 			}
 			if first.IsZero() {

@@ -66,6 +66,7 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 		},
 		Forgotten: o.Forgotten, Savings: o.Savings, Logger: c.Log, PerGroup: o.GroupLimit,
 		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads, Hosts: o.Hosts,
+		Now: c.Clock.now(),
 	})
 	advice := c.Table(topics.Advice(), func(r Records, end bool) { manager.Advice(r, end) })
 	g.Add("views", service.Together(entries, listed, hosts, instances, advice))

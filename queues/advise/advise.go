@@ -58,7 +58,7 @@ type Progress struct {
 	Came   uint64    // records that ever came into it, as far as anybody counted
 	Depth  uint64    // records that no host has finished, strays among them
 	Stray  uint64    // of them: those that no instance waits for
-	Oldest time.Time // when the oldest of them was published; zero if none
+	Oldest time.Time // when the oldest of them was published, by the log; zero if none
 	// Avoided are the hosts on which nothing that waits is ever to be built, each once;
 	// none where nothing waits.
 	Avoided []compute.HostID
@@ -85,6 +85,7 @@ type Advisor struct {
 	dirty  map[int]struct{}             // queues that the next tick looks at
 	savers map[compute.QueueName]uint32 // hosts that say that they save for it
 	taken  map[compute.QueueName]int    // builds of it that hosts take, as those say that are heard of
+	ahead  time.Duration                // of the log
 }
 
 // told is what was last said of a queue.
@@ -174,6 +175,10 @@ func (a *Advisor) Forget(id compute.HostID) {
 	a.order = a.order[:last]
 }
 
+// Ahead says how far the caller's clock is ahead of the log, by which Progress says since when work lies there. What is
+// told is in the log's time.
+func (a *Advisor) Ahead(by time.Duration) { a.ahead = by }
+
 // Next is the record to write now, if there is anything to tell and it is not
 // too early. What it answers counts as told. Times must not go backwards.
 func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress) (compute.Advice, bool) {
@@ -188,7 +193,7 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	for i := a.due; i < min(a.due+a.room(), len(a.queues)); i++ {
 		a.dirty[i] = struct{}{}
 	}
-	out, end := compute.Advice{At: now, Rings: a.rules.Rings}, len(a.queues)
+	out, end := compute.Advice{At: now.Add(-a.ahead), Rings: a.rules.Rings}, len(a.queues)
 	a.young = false
 	for _, i := range slices.Sorted(maps.Keys(a.dirty)) {
 		if len(out.About) == a.rules.Most {
@@ -302,9 +307,8 @@ func (a *Advisor) heardAs(about compute.QueueAdvice, now time.Time) told {
 	if wanted, eligible := float64(about.Wanted()), float64(about.Eligible); wanted < eligible {
 		share = wanted / eligible
 	}
-	return told{
-		share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain, late: about.Late, saved: about.Savers,
-	}
+	lain := now.Add(-a.ahead).Sub(about.Oldest)
+	return told{share: share, work: about.Depth > 0 && lain >= a.rules.Lain, late: about.Late, saved: about.Savers}
 }
 
 // markSilent finds the hosts that were not heard for too long.

@@ -162,6 +162,24 @@ func TestNextIn(t *testing.T) {
 	}
 }
 
+// Since when work lies there is said by the log, and so is what is told, whatever the caller's clock shows.
+func TestWorkHasLainByTheLog(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		a := New(DefaultRules())
+		a.SetQueues([]compute.Queue{q("a", 1)})
+		a.Ahead(ahead)
+		a.Next(at(0), depths{}.of)
+		lies := func(compute.QueueName) Progress { return Progress{Depth: 1, Oldest: at(10).Add(-ahead)} }
+		a.MarkDirty("a")
+		if _, any := a.Next(at(10.25), lies); any {
+			t.Errorf("%s ahead: what came just now is told", ahead)
+		}
+		if adv, any := a.Next(at(10.5), lies); !any || !adv.At.Equal(at(10.5).Add(-ahead)) {
+			t.Errorf("%s ahead: what has lain is told as %+v", ahead, adv)
+		}
+	}
+}
+
 // Of more queues than a record has room for, half a record goes by turns: rounded up, so that one is enough.
 func TestTurnsOfTellingInFull(t *testing.T) {
 	for _, c := range []struct{ queues, most, want int }{{3, 4, 3}, {4, 4, 4}, {5, 4, 2}, {6, 5, 3}, {2, 1, 1}} {

@@ -327,6 +327,29 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// Work is due by the log: by the caller's clock when Ahead says, and at another time once Ahead says something else.
+func TestWorkIsDueByTheLog(t *testing.T) {
+	w := newWorld(t, 10)
+	w.Ahead(time.Hour)
+	w.came(func(x *Work) { x.Due = w.now.Add(-time.Hour) })
+	w.rung(2)
+	w.claimed("k1")
+	w.came(func(x *Work) { x.Due = w.now.Add(time.Minute - time.Hour) })
+	w.Ahead(time.Hour + aheadMatters/2) // too little to look through all queues for
+	if next := w.Next(); !next.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("next is in %s", next.Sub(w.now))
+	}
+	w.Ahead(time.Hour - 30*time.Second)
+	if next := w.Next(); !next.Equal(w.now.Add(30 * time.Second)) {
+		t.Errorf("with less ahead next is in %s", next.Sub(w.now))
+	}
+	w.Ahead(time.Hour)
+	w.pass(30 * time.Second)
+	w.rung(0) // the timer of before comes, and the work is not due
+	w.next(30 * time.Second)
+	w.rung(2)
+}
+
 func TestWhatIsNotKnownWent(t *testing.T) {
 	w := newWorld(t, 3)
 	w.Went("none", "k", true, w.now)

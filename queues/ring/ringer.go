@@ -26,6 +26,8 @@ type Ringer struct {
 	tokens  float64                // rings that may go out now
 	filled  time.Time              // when tokens were last added
 	looked  time.Time              // when holds were last looked at
+	ahead   time.Duration          // of the log
+	changed bool                   // ahead was, and timers count from what it was before
 }
 
 // queue is what waits in one queue, and which hosts were rung for it.
@@ -71,12 +73,36 @@ func (r *Ringer) queue(name compute.QueueName) *queue {
 // Came takes a build that waits in a queue from now on, or from when it is due.
 func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 	q := r.queue(name)
-	if w.Due.After(now) {
+	if due := r.due(w); due.After(now) {
 		q.later[w.Key] = w
-		r.schedule(q, w.Due)
+		r.schedule(q, due)
 		return
 	}
 	r.publish(q, w, now)
+}
+
+// Ahead says how far the caller's clock is ahead of the log, by which work is due.
+func (r *Ringer) Ahead(by time.Duration) {
+	if (by - r.ahead).Abs() >= aheadMatters {
+		r.ahead, r.changed = by, true
+	}
+}
+
+// aheadMatters is from which change on Ahead is heard: all queues are looked through at each.
+const aheadMatters = 10 * time.Millisecond
+
+// due is when work that is to come is published, by the caller's clock.
+func (r *Ringer) due(w Work) time.Time { return w.Due.Add(r.ahead) }
+
+// dueAnew has queues looked at when work is due by what Ahead said last. A timer that comes too early does no harm.
+func (r *Ringer) dueAnew() {
+	if !r.changed {
+		return
+	}
+	r.changed = false
+	for _, q := range r.queues {
+		r.scheduleDue(q)
+	}
 }
 
 // publish counts a build among those that lie in the queue. How long claims take is
@@ -157,7 +183,7 @@ const claimsBelieved = 8
 // scheduleDue has the queue looked at when the next build is due.
 func (r *Ringer) scheduleDue(q *queue) {
 	for _, w := range q.later {
-		r.schedule(q, w.Due)
+		r.schedule(q, r.due(w))
 	}
 }
 
@@ -228,6 +254,7 @@ func (r *Ringer) Again(name compute.QueueName, now time.Time) {
 
 // Next is when Rings should be asked again though nothing comes; zero: never.
 func (r *Ringer) Next() (next time.Time) {
+	r.dueAnew()
 	for len(r.timers) > 0 && !r.timers[0].valid() {
 		heap.Pop(&r.timers)
 	}
@@ -243,6 +270,7 @@ func (r *Ringer) Next() (next time.Time) {
 // Rings are the rings to send now. They count as sent.
 func (r *Ringer) Rings(now time.Time) []Ring {
 	r.fill(now)
+	r.dueAnew()
 	var out []Ring
 	for len(r.timers) > 0 && !r.timers[0].at.After(now) {
 		t := heap.Pop(&r.timers).(timer)
@@ -278,7 +306,7 @@ func (r *Ringer) ringCounts(vain int) time.Duration {
 func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 	q.rounded = now
 	for key, w := range q.later {
-		if !w.Due.After(now) {
+		if !r.due(w).After(now) {
 			delete(q.later, key)
 			r.publish(q, w, now)
 		}

@@ -39,7 +39,7 @@ func DefaultRules() Rules {
 // Work is one build that waits in a queue.
 type Work struct {
 	Key    string           // of the instance
-	Due    time.Time        // when it is published
+	Due    time.Time        // when it is published, by the log: see Ringer.Ahead
 	Avoid  []compute.HostID // it must not run there
 	Failed []compute.HostID // earlier attempts failed there: rather not
 	// Kept says whether it must not run on a host as things are; nil: on none. It may change at any time.
@@ -58,8 +58,8 @@ type Ring struct {
 
 // Hosts are what is known of hosts.
 type Hosts interface {
-	// Eligible counts the hosts that fit a queue's work now, and Room the machines
-	// of it that they have room for together.
+	// Eligible counts the hosts that fit a queue's work now; room is how many machines
+	// of it they have room for together.
 	Eligible(compute.QueueName) (hosts int, room uint64)
 	// Fits says whether a host fits the queue's work now and can be rung.
 	Fits(compute.QueueName, compute.HostID) bool

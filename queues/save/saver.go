@@ -36,12 +36,15 @@ type queue struct {
 	since  time.Time // since when the first of those waits
 	short  bool      // there were some while no host fitted
 	savers map[compute.HostID]*saver
-	failed int                    // savings in vain since the last that was not, or pause
-	vain   int                    // pauses in a row
-	rests  time.Time              // no host saves for it until then
-	again  time.Time              // hosts are not looked for until then
-	moved  time.Time              // nor, while as many save as may, those that would do once machines had been taken away
-	tried  map[compute.HostID]int // how often each has saved in vain
+	failed int       // savings in vain since the last that was not, or pause
+	vain   int       // pauses in a row
+	rests  time.Time // no host saves for it until then
+	// again is until when no host is looked for, for the last look found none.
+	again time.Time
+	// moved is until when, while as many hosts let room lie idle as may, none is looked for that could have machines
+	// taken away instead, for the last look found no such host.
+	moved time.Time
+	tried map[compute.HostID]int // how often each has saved in vain
 }
 
 // saver is a host that was told to save, or says that it does.

@@ -35,6 +35,7 @@ func Generate(seed uint64) Schedule {
 	g.spoiled()
 	g.doubted()
 	g.misled()
+	g.misledManagers()
 	g.twins()
 	g.cloned()
 	g.versions()
