@@ -189,7 +189,7 @@ func TestDefinitionsAreValid(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		b.ok(err)
-		plain := strings.ReplaceAll(string(text), `<domain type="kvm">`, `<domain type="qemu">`)
+		plain := strings.ReplaceAll(string(text), `<domain type="kvm"`, `<domain type="qemu"`)
 		plain = strings.ReplaceAll(plain, "host-passthrough", "maximum")
 		if err := d.short(
 			t.Context(),
