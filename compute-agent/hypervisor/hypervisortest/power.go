@@ -111,9 +111,9 @@ func paused(t *testing.T, s Subject) {
 	s.empty(t)
 }
 
-// patience is longer than any guest takes to boot or to shut down. No test waits
-// for it.
-const patience = 2 * time.Minute
+// patience is longer than any guest takes to boot or to shut down, on a machine that is busy and has no KVM. No test
+// waits for it.
+const patience = 8 * time.Minute
 
 func softStop(t *testing.T, s Subject) {
 	if !s.Driver.Capabilities().SoftStop {
