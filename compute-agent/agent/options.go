@@ -185,8 +185,7 @@ func (o Options) checkHome(begin journal.State) error {
 
 // Reporter writes records that must not be lost.
 type Reporter interface {
-	// Send returns when Kafka has all of them, or the first error; then any of
-	// them may be there or not.
+	// Send returns when each is in Kafka or has failed, with the first error; then any of them may be there or not.
 	Send(ctx context.Context, recs ...wire.Record) error
 	// SendEach calls told once for each record, by its index, as soon as it is acknowledged or has failed with an error
 	// of its own; after one it may be there or not. A partition that is late holds up no other. told is not called by

@@ -18,7 +18,7 @@ import (
 // stream is how far the host's stream has been read and acted upon.
 type stream struct {
 	unread   []heard // read, and not the end yet
-	kept     int     // how much of that was left when what was said again was left out
+	compact  int     // how many those were when repetitions were last removed
 	ended    bool    // what is unread goes up to the end
 	caughtUp bool    // and acted upon: commands are carried out from now on
 	live     bool    // what is read from now on was said a moment ago
@@ -73,7 +73,7 @@ func (s *stream) used() bool {
 // keep adds what was read. While the hypervisor does not answer, conductors repeat what they said: of what is the same
 // the last is enough.
 func (s *stream) keep(h heard) {
-	if s.unread = append(s.unread, h); s.caughtUp || len(s.unread) < max(2*s.kept, 1000) {
+	if s.unread = append(s.unread, h); s.caughtUp || len(s.unread) < max(2*s.compact, 1000) {
 		return
 	}
 	type words struct {
@@ -82,16 +82,16 @@ func (s *stream) keep(h heard) {
 		attempt  compute.Attempt
 		claim    compute.ClaimID
 	}
-	said := map[words]bool{}
+	later := map[words]bool{}
 	slices.Reverse(s.unread)
 	s.unread = slices.DeleteFunc(s.unread, func(h heard) bool {
 		w := words{h.Op, h.Instance, h.Attempt, h.Claim}
-		again := said[w] || h.Op == compute.CommandLook
-		said[w] = true
+		again := later[w] || h.Op == compute.CommandLook
+		later[w] = true
 		return again && h.err == nil && h.Op != compute.CommandHost && h.Op != compute.CommandFenced
 	})
 	slices.Reverse(s.unread)
-	s.kept = len(s.unread)
+	s.compact = len(s.unread)
 }
 
 // readStream keeps what was read until the end is reached: a delete or a fence

@@ -210,9 +210,9 @@ func (e *entry) host() compute.HostID {
 	return ""
 }
 
-// slot is what members that wait have in common of which one does as well as another: the domain that they are for, or
-// their queue and the hosts that they avoid; both where members are kept apart over an axis, of whose value there are
-// several hosts. One that no host takes holds up nobody of another slot.
+// slot names the members that wait and of which one does as well as another: those for one domain, or those of one queue
+// that avoid the same hosts. Where members are kept apart over an axis, a domain has many hosts, so it is both. A member
+// that no host takes holds up nobody of another slot; if two of one domain are claimed, the second claim is denied.
 func (g *group) slot(e *entry) string {
 	inst, d := e.inst, g.domain(e)
 	if d != "" && (g.rule == nil || g.rule.Over == "" || !g.rule.Policy.Apart()) {

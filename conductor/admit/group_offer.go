@@ -23,7 +23,7 @@ func (s *step) offerElsewhere(g *group) {
 	s.offerMembers(g)
 }
 
-// offerMembers offers the members that wait and were let go where they belong now.
+// offerMembers offers members that wait, and that the group does not hold, to the host or queue that is theirs now.
 func (s *step) offerMembers(g *group) {
 	for _, e := range slices.SortedFunc(maps.Keys(g.members), longestFirst) {
 		waits := e.in.outAs != "" || e.pub != nil && e.pub.state == heldByShare // its share is of a queue, and not of a host

@@ -3,9 +3,7 @@
 package admit
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -54,7 +52,6 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 		return
 	}
 	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.heardLately(h, by.Journal)
-	restarted := h.restarted(by)
 	back := s.markAlive(h, by)
 	s.noteTwins(h, by)
 	switch {
@@ -63,42 +60,26 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 	case back:
 		s.afterSilence(h)
 	}
-	if restarted || forgot {
-		s.offerAnew(h)
-	}
+	s.offerAnew(h, forgot)
 }
 
-// restarted says whether a process begins to speak with the journal of one that was heard before it.
-func (h *host) restarted(by compute.Voice) bool {
-	if _, known := h.voices[by]; known || by.Journal == "" {
-		return false
+// offerAnew tells a host again what its agent keeps in memory alone, if that was started again: what was offered to this
+// host and no other. Power commands that came before it had read its stream to the end it has passed over.
+func (s *step) offerAnew(h *host, forgot bool) {
+	if !h.restarted && !forgot {
+		return
 	}
-	for v := range h.voices {
-		if v.Journal == by.Journal {
-			return true
-		}
-	}
-	return false
-}
-
-// offerAnew offers to a host what was offered to it alone: its agent keeps offers in memory, and was started again.
-func (s *step) offerAnew(h *host) {
+	h.restarted = false
+	groups := map[*group]bool{}
 	for _, e := range sorted(h.instances) {
-		if e.inst.State == compute.StateQueued && e.pub.told {
+		offered := e.inst.State == compute.StateQueued && e.pub.told
+		if !forgot && (offered || running(e.inst) && e.inst.Command != nil) { // else it was told so with all else
 			s.emitEffects(e)
 		}
-	}
-	var here []*group
-	for _, g := range s.groups {
-		if g.place == string(h.id) {
-			here = append(here, g)
+		if g := e.group(); g != nil && g.place == string(h.id) && !groups[g] {
+			groups[g] = true
+			s.offerMembers(g)
 		}
-	}
-	slices.SortFunc(here, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(a.key.Project, b.key.Project), cmp.Compare(a.key.Name, b.key.Name))
-	})
-	for _, g := range here {
-		s.offerMembers(g)
 	}
 }
 
@@ -113,6 +94,7 @@ func (s *step) reportHeard(r compute.Report) {
 		s.afterSilence(h)
 	}
 	s.noteVoice(h, r.Voice())
+	s.offerAnew(h, false)
 }
 
 // afterSilence has a host that was silent told again what it should do, and asked.
@@ -131,6 +113,7 @@ func (s *step) hello(id compute.HostID, by compute.Voice) {
 	if h := s.hosts[id]; h != nil {
 		s.markAlive(h, by)
 		s.confirmAll(h, true)
+		s.offerAnew(h, true)
 	}
 }
 

@@ -118,9 +118,10 @@ func (s *step) repeatReleased(e *entry) {
 	}
 }
 
-// repeatLast publishes the last of what is taken to be in the queue beside what is held again: the conductor before may
-// have ended before it did what followed from a look at the share, which is nowhere written. What waits as long as the
-// first that is held may have been held instead of that one: what has the same time was published in another order.
+// repeatLast publishes work again after a load that left some of it held. Which work is in the queue is a guess then. The
+// conductor before may have let a build go and ended before it published it, so the last of those that are guessed to be
+// in the queue is published again. Work with one QueuedAt was perhaps published in another order than that in which it is
+// guessed, so all that is as young as the first that is held is published again, too.
 func (s *step) repeatLast(h *share) {
 	var again []*entry
 	first := h.held.top().inst.QueuedAt

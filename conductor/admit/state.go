@@ -97,6 +97,7 @@ type host struct {
 	since      time.Time // from when on voices are complete; zero: they are
 	heard      time.Time // the last sign of life, or when it began to matter here
 	silent     bool
+	restarted  bool // its agent is another process with a journal that was heard before, and was not told anew yet
 }
 
 // Load puts one record in, as read from the log. It must be there only once, and

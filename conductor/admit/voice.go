@@ -37,6 +37,9 @@ func (s *step) noteVoice(h *host, by compute.Voice) {
 	heard, known := h.voices[by]
 	if !known {
 		heard.first = s.now
+		for v := range h.voices {
+			h.restarted = h.restarted || v.Journal == by.Journal
+		}
 	}
 	heard.last = s.now
 	h.voices[by] = heard

@@ -23,8 +23,9 @@ const bootDescription = "Answered once the request cannot be lost. Unknown flavo
 	"has failed, or was deleted. For another machine give another key. A different request under the same id " +
 	"or key is refused with 409 and the reason RequestDiffers. Of different requests under one key at the " +
 	"same moment, whichever nodes they come to, the one that is first in the log is answered 202 and the " +
-	"others 409. A key is known for 15 days after its instance has ended, unless 10,000 others of the project " +
-	"have ended since: a repetition is a new boot then. The user data of a deleted instance is not kept, so from then on it is not compared.\n\n" +
+	"others 409. A key is known for 15 days after its instance has ended, unless, by default, 10,000 others " +
+	"of the project have ended since: a repetition is a new boot then. The user data of a deleted instance " +
+	"is not kept, so from then on it is not compared.\n\n" +
 	"When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, " +
 	"or whether it was the first under its key, and 503 with Retry-After, with nothing done, from then on " +
 	"until Kafka answers again. 429 with Retry-After when too many requests wait."
