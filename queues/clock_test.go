@@ -115,7 +115,7 @@ func (f *far) isLateAsItShould(t *testing.T, m *member) {
 	if x := f.lastAdvice(t)["x"]; !x.Late || !saves {
 		t.Errorf("told is %+v; told to save: %v", x, saves)
 	}
-	if since := m.view.logTime(m.now()).Sub(time.Now()); since.Abs() > time.Second {
+	if since := time.Until(m.view.logTime(m.now())); since.Abs() > time.Second {
 		t.Errorf("it takes the log to be %s ahead", since)
 	}
 }
