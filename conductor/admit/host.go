@@ -60,20 +60,20 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 	case back:
 		s.afterSilence(h)
 	}
-	s.offerAnew(h, forgot)
+	if h.restarted || forgot {
+		s.offerAnew(h, forgot || back)
+	}
 }
 
 // offerAnew tells a host again what its agent keeps in memory alone, if that was started again: what was offered to this
-// host and no other. Power commands that came before it had read its stream to the end it has passed over.
-func (s *step) offerAnew(h *host, forgot bool) {
-	if !h.restarted && !forgot {
-		return
-	}
+// host and no other. Power commands that came before it had read its stream to the end it has passed over. told says that
+// all that is about the host's own instances was told just now.
+func (s *step) offerAnew(h *host, told bool) {
 	h.restarted = false
 	groups := map[*group]bool{}
 	for _, e := range sorted(h.instances) {
 		offered := e.inst.State == compute.StateQueued && e.pub.told
-		if !forgot && (offered || running(e.inst) && e.inst.Command != nil) { // else it was told so with all else
+		if !told && (offered || running(e.inst) && e.inst.Command != nil) {
 			s.emitEffects(e)
 		}
 		if g := e.group(); g != nil && g.place == string(h.id) && !groups[g] {
@@ -90,11 +90,13 @@ func (s *step) reportHeard(r compute.Report) {
 	if h == nil {
 		return
 	}
-	if s.markAlive(h, compute.Voice{}) {
+	back := s.markAlive(h, compute.Voice{})
+	if back {
 		s.afterSilence(h)
 	}
-	s.noteVoice(h, r.Voice())
-	s.offerAnew(h, false)
+	if s.noteVoice(h, r.Voice()); h.restarted {
+		s.offerAnew(h, back)
+	}
 }
 
 // afterSilence has a host that was silent told again what it should do, and asked.
