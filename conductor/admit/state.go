@@ -91,7 +91,7 @@ type host struct {
 	journal   compute.JournalID        // as last heard; empty: not heard yet
 	voices    map[compute.Voice]spoken // when each process that speaks for it was heard
 	twins     map[compute.Voice]bool   // processes that spoke for it at the same time
-	together  map[together]bool        // journals of which two of those spoke at one time
+	together  map[together]time.Time   // when two of those with different journals last spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
 	askAgainAt map[*entry]time.Time
 	since      time.Time // from when on voices are complete; zero: they are

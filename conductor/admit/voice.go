@@ -21,7 +21,8 @@ import (
 //	                                journal was heard of in the last QuietAfter, not;
 //	                                in the last SilentAfter if both spoke at one time
 //	another journal                 once the record's was not heard of for SilentAfter;
-//	                                not at all if both spoke for the host at one time
+//	                                if both spoke for the host at one time, not before
+//	                                contestedTimes as long has passed since they did
 //	no journal, or none in the      at once: agents of older versions
 //	record
 //
@@ -62,21 +63,31 @@ type together struct{ a, b compute.JournalID }
 func (s *step) noteTwins(h *host, by compute.Voice) {
 	all := s.view.Twins[h.id]
 	if len(all) > 0 && h.twins == nil {
-		h.twins, h.together = map[compute.Voice]bool{}, map[together]bool{}
+		h.twins, h.together = map[compute.Voice]bool{}, map[together]time.Time{}
 	}
 	for _, v := range all {
 		h.twins[v] = true
 		sinceFirst := !h.voices[v].last.Before(h.voices[by].first)
 		if slices.ContainsFunc(all, by.Same) && v.Journal != by.Journal && sinceFirst {
-			h.together[together{v.Journal, by.Journal}], h.together[together{by.Journal, v.Journal}] = true, true
+			h.together[together{v.Journal, by.Journal}], h.together[together{by.Journal, v.Journal}] = s.now, s.now
 		}
 	}
 }
 
-// contested says whether the report's journal and that of the instance spoke at the same time: then neither agent
-// replaces the other, however often each was started again since.
-func (h *host) contested(e *entry, r compute.Report) bool {
-	return h.together[together{e.inst.Journal, r.Journal}]
+// contestedTimes is how many SilentAfters go by after two agents spoke at one time before one of them is believed about
+// what the other has. Until then neither replaces the other, however often each is started again: one of them may be a
+// host that takes its time to come back. It does not last for ever: of a host that was set up anew while a copy of its
+// disk ran, nobody else can say that its machines are gone, and they could not even be deleted.
+const contestedTimes = 10
+
+// contestedUntil is until when the report's journal is not believed about what that of the instance has, because both
+// spoke at the same time; zero: they did not.
+func (s *step) contestedUntil(h *host, e *entry, r compute.Report) time.Time {
+	at := h.together[together{e.inst.Journal, r.Journal}]
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(contestedTimes * s.opts.SilentAfter)
 }
 
 // twinsWithJournal is how many of the processes that spoke at the same time had a journal: two are a copied one.
@@ -122,9 +133,7 @@ func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
 		wait = s.opts.SilentAfter
 	}
 	until(h.since.Add(wait))
-	if h.contested(e, r) {
-		until(s.now.Add(wait))
-	}
+	until(s.contestedUntil(h, e, r))
 	for v, heard := range h.voices {
 		if v.Journal == has && v != r.Voice() {
 			until(heard.last.Add(wait))

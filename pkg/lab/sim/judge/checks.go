@@ -100,13 +100,25 @@ func checkEnded(r *Recording) (wrong []Violation) {
 }
 
 // well is when the last thing that keeps hosts from taking work is over. A host that has met an agent of its own name
-// takes nothing for a minute after the last word about that one, which may come when it has just ended.
+// takes nothing for a minute after the last word about that one, which may come when it has just ended. One that lost its
+// journal beside a copy of it is not believed about its machines for ten more.
 func (r *Recording) well() time.Time {
 	at := latest(r.Calm, r.Up)
 	for _, c := range r.Clones {
-		at = latest(at, c.To.Add(compute.SilentAfter))
+		until := c.To.Add(compute.SilentAfter)
+		if r.losesJournal(c.Of) {
+			until = until.Add(10 * compute.SilentAfter)
+		}
+		at = latest(at, until)
 	}
 	return at
+}
+
+// losesJournal says whether the disk of a host, or of any, is lost at some time.
+func (r *Recording) losesJournal(h compute.HostID) bool {
+	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
+	})
 }
 
 // retried is how long attempts of an instance that failed from then on may have kept it: after each it waits for the

@@ -42,6 +42,16 @@ func TestCheckEnded(t *testing.T) {
 		"I6: 1m31s after everything was up and well: vm-1 is queued": func(r *Recording) { placed(r, 151) },
 		"right: a clone's host takes nothing until 119":              func(r *Recording) { clone(r); placed(r, 208) },
 		"I6: 1m31s": func(r *Recording) { clone(r); placed(r, 210) },
+		"right: a host that was wiped beside its clone is believed from 719": func(r *Recording) {
+			clone(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultWipe, Who: "host-1"}}
+			placed(r, 808)
+		},
+		"I6: 1m31s after": func(r *Recording) {
+			clone(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultWipe, Who: "host-2"}}
+			placed(r, 210)
+		},
 		"right: two attempts failed, 1 + 14 s and 2 + 14 s":    func(r *Recording) { placed(r, 180, 100, 110) },
 		"right: two others keep it in the conductor, 5 + 10 s": func(r *Recording) { placed(r, 164); crowd(r) },
 		"I6: 1m46s": func(r *Recording) { placed(r, 166); crowd(r) },
