@@ -21,27 +21,27 @@ type readLoop struct {
 	r          *Reader
 	src        *fetch.Source
 	at         fetch.Cursors
-	targets    []target        // where callers wait for the reader to get
-	unasked    []chan struct{} // callers that wait for the ends as they are after now
-	askingEnds bool            // a goroutine asks for the ends
-	view       fetch.View      // what fetches go by
-	busy       map[int32]bool  // brokers with an open fetch
-	refreshing bool            // a goroutine asks for the leaders
-	fails      int             // fetches that failed in a row
-	sawEnd     bool            // the last batch that was handed over said End
-	began      time.Time       // when the last fetch was
-	told       bool            // some batch has said End: before, nobody is told of any
+	targets    []target            // where callers wait for the reader to get
+	questions  map[int32]*question // for the ends, by partition; every for all
+	asking     int                 // how many are under way, each in a goroutine
+	lateEnds   *time.Timer         // when the question for all is late
+	view       fetch.View          // what fetches go by
+	busy       map[int32]bool      // brokers with an open fetch
+	refreshing bool                // a goroutine asks for the leaders
+	fails      int                 // fetches that failed in a row
+	sawEnd     bool                // the last batch that was handed over said End
+	began      time.Time           // when the last fetch was
+	told       bool                // some batch has said End: before, nobody is told of any
 
-	answers chan fetch.Fetched
-	views   chan leaderView
-	ends    chan target
+	answers      chan fetch.Fetched
+	views        chan leaderView
+	answeredEnds chan ends
 }
 
 // target is where some wait for the reader to get to.
 type target struct {
 	ends map[int32]int64
 	done []chan struct{}
-	err  error // the ends cannot be known
 }
 
 // leaderView is the answer to a question for the leaders.
@@ -53,7 +53,8 @@ type leaderView struct {
 func newReadLoop(r *Reader, src *fetch.Source, at fetch.Cursors) *readLoop {
 	return &readLoop{
 		r: r, src: src, at: at, view: src.Current(), busy: map[int32]bool{},
-		answers: make(chan fetch.Fetched), views: make(chan leaderView), ends: make(chan target),
+		questions: map[int32]*question{}, lateEnds: time.NewTimer(lateEnds),
+		answers: make(chan fetch.Fetched), views: make(chan leaderView), answeredEnds: make(chan ends),
 	}
 }
 
@@ -63,6 +64,7 @@ func (l *readLoop) run(ctx context.Context) error {
 	defer cancel()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
+	defer l.lateEnds.Stop()
 	for {
 		if wait := l.early(time.Now()); wait > 0 {
 			pace.Reset(wait)
@@ -73,20 +75,14 @@ func (l *readLoop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-pace.C:
-		case done := <-l.r.syncs:
-			l.unasked = append(l.unasked, done)
-			l.askEnds(ctx)
-		case t := <-l.ends:
-			l.askingEnds = false
-			if ctx.Err() != nil {
-				return nil
+		case c := <-l.r.syncs:
+			l.wantEnd(ctx, c)
+		case <-l.lateEnds.C:
+			l.splitEnds(ctx)
+		case e := <-l.answeredEnds:
+			if err := l.takeEnds(ctx, e); err != nil {
+				return err
 			}
-			if t.err != nil {
-				return l.r.classified(t.err)
-			}
-			l.targets = append(l.targets, t)
-			l.settle()
-			l.askEnds(ctx)
 		case f := <-l.answers:
 			delete(l.busy, f.Fetch.Broker)
 			if err := l.deliver(ctx, f); err != nil {
@@ -102,30 +98,16 @@ func (l *readLoop) run(ctx context.Context) error {
 
 // drain waits for the goroutines of the loop, which end because ctx has.
 func (l *readLoop) drain() {
-	for len(l.busy) > 0 || l.refreshing || l.askingEnds {
+	for len(l.busy) > 0 || l.refreshing || l.asking > 0 {
 		select {
 		case f := <-l.answers:
 			delete(l.busy, f.Fetch.Broker)
 		case <-l.views:
 			l.refreshing = false
-		case <-l.ends:
-			l.askingEnds = false
+		case <-l.answeredEnds:
+			l.asking--
 		}
 	}
-}
-
-// askEnds asks for the ends on behalf of all callers of Sync. A call that comes while the question is under way waits
-// for the next one: these ends may be older than the call.
-func (l *readLoop) askEnds(ctx context.Context) {
-	if l.askingEnds || len(l.unasked) == 0 {
-		return
-	}
-	t := target{done: l.unasked}
-	l.askingEnds, l.unasked = true, nil
-	go func() {
-		t.ends, t.err = l.src.Persist(ctx, fetch.Latest)
-		l.ends <- t
-	}()
 }
 
 // early is how long the next fetch should wait for more to come.
@@ -290,7 +272,7 @@ func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 			l.views <- leaderView{err: err}
 			return
 		}
-		v, err := l.src.Refresh(ctx)
+		v, err := l.src.RefreshKnown(ctx) // those of the others are of use while one partition has none
 		l.views <- leaderView{v, err}
 	}()
 	return nil

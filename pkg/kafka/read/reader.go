@@ -98,9 +98,9 @@ type Reader struct {
 	cfg        kafka.Config
 	opts       Options
 	ready      chan struct{}
-	ended      chan struct{}      // closed when Run returns
-	syncs      chan chan struct{} // calls of Sync; closed when answered
-	caughtUpAt atomic.Int64       // see CaughtUpAt; in nanoseconds since made
+	ended      chan struct{} // closed when Run returns
+	syncs      chan caller   // calls of Sync
+	caughtUpAt atomic.Int64  // see CaughtUpAt; in nanoseconds since made
 	made       time.Time
 	reads      *readerMetrics
 	shared     *SharedFetch // has the connections that it uses; nil: its own
@@ -114,7 +114,7 @@ func NewReader(cfg kafka.Config, opts Options) *Reader {
 	return &Reader{
 		cfg: cfg.WithDefaults(), opts: opts,
 		reads: newMetrics(cfg.Metrics.Registerer()).reading(kindOf(cfg.Topics, opts.Topic)),
-		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}), made: time.Now(),
+		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan caller), made: time.Now(),
 	}
 }
 
@@ -239,11 +239,17 @@ func (r *Reader) CaughtUpAt() time.Time {
 // then in the table. Calls at the same time share one question. It waits for a
 // reader that has not opened its topic yet; one that has ended answers
 // KindUnavailable, the end of ctx KindTimeout.
-func (r *Reader) Sync(ctx context.Context) error {
+func (r *Reader) Sync(ctx context.Context) error { return r.sync(ctx, every) }
+
+// SyncPartition is Sync of one partition. It does not wait for what other partitions wait for, such as a leader or
+// the end of a transaction.
+func (r *Reader) SyncPartition(ctx context.Context, p int32) error { return r.sync(ctx, p) }
+
+func (r *Reader) sync(ctx context.Context, p int32) error {
 	const op = "read up to the end"
 	done := make(chan struct{})
 	select {
-	case r.syncs <- done:
+	case r.syncs <- caller{p, done}:
 	case <-r.ended:
 		return ended(op)
 	case <-ctx.Done():

@@ -323,5 +323,5 @@ func (r *Reporter) moved(ctx context.Context, p *portion) (bool, error) {
 		return false, errNoOther
 	}
 	now, err := p.topic.Ask(ctx, r.producer.client.Load())
-	return err == nil && now.Leaders[p.partition] != p.view.Leaders[p.partition], err
+	return now.Leaders != nil && now.Leaders[p.partition] != p.view.Leaders[p.partition], err
 }

@@ -199,9 +199,7 @@ func (s *Source) Watch(ctx context.Context, f Request, cancel context.CancelCaus
 			if len(now.Brokers) < 2 {
 				continue // nobody else could lead
 			}
-			if _, err := s.Refresh(ctx); err != nil {
-				continue
-			}
+			_, _ = s.Refresh(ctx) // what it learned is in the view
 		}
 		now = s.Current()
 		for p := range f.From {

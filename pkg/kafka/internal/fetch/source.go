@@ -160,21 +160,21 @@ func missingWait(fails int, err error) time.Duration {
 	return service.Jitter(min(least<<min(fails, 10), most))
 }
 
-// Refresh asks some broker for the leaders. An answer is kept only if every partition has a leader that is at least
-// as new as the one known.
+// Refresh asks some broker for the leaders. With LeaderNotAvailable some partition has none and keeps the one it had:
+// the leaders of the others are no worse known for it.
 func (s *Source) Refresh(ctx context.Context) (View, error) { return s.Ask(ctx, s.Client) }
 
-// RefreshKnown is Refresh, but a partition without a leader keeps the one it had: the leaders of the others are no
-// worse known for it.
+// RefreshKnown is Refresh for those that can go on though some partition has no leader.
 func (s *Source) RefreshKnown(ctx context.Context) (View, error) {
-	return s.askAll(ctx, s.Client, true)
+	v, err := s.Refresh(ctx)
+	if v.Leaders != nil && errors.Is(err, kerr.LeaderNotAvailable) {
+		err = nil
+	}
+	return v, err
 }
 
+// Ask is Refresh, of a broker.
 func (s *Source) Ask(ctx context.Context, whom kmsg.Requestor) (View, error) {
-	return s.askAll(ctx, whom, false)
-}
-
-func (s *Source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless bool) (View, error) {
 	ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
 	defer cancel()
 	asked := time.Now()
@@ -185,27 +185,23 @@ func (s *Source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless boo
 	if err != nil {
 		return View{}, s.denied(err)
 	}
-	return s.learn(m, time.Now(), leaderless)
+	return s.Learn(m, time.Now())
 }
 
-// Learn follows an answer about this topic alone.
+// Learn follows an answer about this topic alone, as Refresh does.
 func (s *Source) Learn(m *kmsg.MetadataResponse, asked time.Time) (View, error) {
-	return s.learn(m, asked, false)
-}
-
-func (s *Source) learn(m *kmsg.MetadataResponse, asked time.Time, leaderless bool) (View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := s.view.follow(m, s.Only, leaderless)
-	if err != nil {
-		return View{}, err
+	next, err := s.view.follow(m, s.Only)
+	if next.Leaders == nil {
+		return next, err
 	}
 	if s.moved != nil && !maps.Equal(next.Leaders, s.view.Leaders) {
 		close(s.moved)
 		s.moved = nil
 	}
 	s.view, s.asked = next, asked
-	return next, nil
+	return next, err
 }
 
 // VerifyEvery is how often it is asked elsewhere whether a leader that answers still leads. A broker that is cut
@@ -269,14 +265,14 @@ func (s *Source) change(of View) <-chan struct{} {
 	return s.moved
 }
 
-// follow is the view after an answer about this topic alone. leaderless: a partition
-// that has no leader now keeps the one it had.
-func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (View, error) {
+// follow is the view after an answer about this topic alone. A partition that has no leader now keeps the one it had,
+// and the error says so; without any view one had no leader before either.
+func (v View) follow(m *kmsg.MetadataResponse, only []int32) (View, error) {
 	t := m.Topics[0]
 	if v.Leaders != nil && t.TopicID != v.Id {
 		return View{}, replaced(*t.Topic)
 	}
-	next := View{Id: t.TopicID, Leaders: map[int32]Leader{}}
+	next, leaderless := View{Id: t.TopicID, Leaders: map[int32]Leader{}}, error(nil)
 	for _, b := range m.Brokers {
 		next.Brokers = append(next.Brokers, b.NodeID)
 	}
@@ -288,17 +284,17 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (V
 		} else if only != nil && !slices.Contains(only, p.Partition) {
 			continue
 		}
-		if old, known := v.Leaders[p.Partition]; p.Leader < 0 && known && leaderless {
-			next.Leaders[p.Partition] = old
+		old, known := v.Leaders[p.Partition]
+		switch {
+		case p.Leader >= 0 && (!known || old.Epoch <= p.LeaderEpoch):
+			next.Leaders[p.Partition] = Leader{p.Leader, p.LeaderEpoch}
 			continue
-		}
-		if p.Leader < 0 {
+		case p.Leader < 0 && !known:
 			return View{}, kerr.LeaderNotAvailable
+		case p.Leader < 0:
+			leaderless = kerr.LeaderNotAvailable
 		}
-		next.Leaders[p.Partition] = Leader{p.Leader, p.LeaderEpoch}
-		if old, ok := v.Leaders[p.Partition]; ok && old.Epoch > p.LeaderEpoch {
-			next.Leaders[p.Partition] = old // the answer of a broker that is behind
-		}
+		next.Leaders[p.Partition] = old // the answer may be that of a broker that is behind
 	}
 	for _, p := range only {
 		if _, ok := next.Leaders[p]; !ok {
@@ -307,7 +303,7 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (V
 			)
 		}
 	}
-	return next, nil
+	return next, leaderless
 }
 
 // Offsets asks the leaders where partitions begin or end, all or none.
@@ -408,5 +404,5 @@ func (s *Source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (View
 	if err != nil {
 		return View{}, s.denied(err)
 	}
-	return View{}.follow(m, []int32{p}, false)
+	return View{}.follow(m, []int32{p})
 }
