@@ -53,7 +53,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 			return nil, err
 		}
 		defer done()
-		k, ok, err := s.findExisting(at, func() error { return s.catchUp(ctx) })
+		k, ok, err := s.findExisting(at, func(p compute.Project) error { return s.catchUp(ctx, p) })
 		switch {
 		case err != nil:
 			return nil, err
@@ -287,7 +287,7 @@ func location(at instanceKey) string {
 // says so, with what makes a repetition harmless.
 func (s *Server) publish(ctx context.Context, req *compute.Request) (offset int64, err error) {
 	rec := wire.EncodeRequest(*req).To(s.config.Topics.Requests(), wire.Partition(req.Project, s.config.Partitions))
-	err = s.withBreaker(ctx, rec.Topic, func(ctx context.Context) (err error) {
+	err = s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
 		return err
 	})

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"sync"
@@ -11,22 +12,42 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// breaker is a circuit breaker before everything that waits for Kafka. It bounds how
-// many requests wait, and keeps callers from waiting for a Kafka that does not answer:
-//
-//	answers ──one fails──▶ silent: all are refused at once,
-//	   ▲                     │     one a second is let in as a probe
-//	   └─────one succeeds────┘
+// breaker stands before everything that waits for Kafka. It bounds how many requests wait, and keeps callers from
+// waiting for what does not answer: Kafka as a whole, or one place of it.
 type breaker struct {
 	name  string // waits: "publishing"
 	limit int
 
-	mu           sync.Mutex
-	inside       int
-	silent       time.Time // since when nothing succeeded, though it was tried; zero: Kafka answers
-	probing      bool      // a probe is under way
-	failedProbes int       // probes in a row that were not answered
-	nextProbe    time.Time // silent: the next probe is not let in before then
+	mu       sync.Mutex
+	inside   int
+	node     circuit            // of all places that have none of their own
+	places   map[place]*circuit // of those that did not answer
+	answered time.Time          // when any place last did
+}
+
+// place is a part of Kafka that may be silent while others answer.
+type place struct {
+	topic     string // empty: the topics that readers catch up with
+	partition int32  // everyPartition: all of them, or that of a topic with one
+}
+
+// everyPartition is in the place of what waits for all partitions.
+const everyPartition int32 = -1
+
+func (p place) String() string {
+	topic := cmp.Or(p.topic, "requests and instances")
+	if p.partition == everyPartition {
+		return topic
+	}
+	return fmt.Sprintf("partition %d of %s", p.partition, topic)
+}
+
+// pass lets its holder in, which must leave with it.
+type pass struct {
+	at    place
+	began time.Time
+	probe bool // it finds out whether Kafka, or its own place, answers again, and should not take long
+	own   bool // the place has a circuit of its own
 }
 
 // outcome is what Kafka made of something.
@@ -45,24 +66,69 @@ const probeEvery = time.Second
 // time between probes, so that not everybody is back before the answer.
 const refusedFor = 2 * time.Second
 
-func newBreaker(what string, most int) *breaker { return &breaker{name: what, limit: most} }
+func newBreaker(what string, most int) *breaker {
+	return &breaker{name: what, limit: most, places: map[place]*circuit{}}
+}
 
-// enter lets the caller in, which must call leave, or says why not. A probe finds out
-// whether Kafka answers again, and should not take long.
-func (b *breaker) enter(now time.Time) (probe bool, err error) {
+// enter lets the caller in, or says why not.
+func (b *breaker) enter(now time.Time, at place) (pass, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inside >= b.limit {
-		return false, tooMany("limits."+b.name, fmt.Sprint(b.limit), "so many wait for Kafka at this node already")
+		return pass{}, tooMany("limits."+b.name, fmt.Sprint(b.limit), "so many wait for Kafka at this node already")
 	}
-	if !b.silent.IsZero() {
-		if b.probing || now.Before(b.nextProbe) {
-			return false, unansweredFor(now.Sub(b.silent))
-		}
-		b.probing, probe = true, true
+	c, own := b.places[at]
+	if !own {
+		c = &b.node
+	}
+	probe, ok := c.enter(now)
+	if !ok {
+		return pass{}, unansweredFor(now.Sub(c.silent), at, own && b.node.silent.IsZero())
 	}
 	b.inside++
-	return probe, nil
+	return pass{at, now, probe, own}, nil
+}
+
+// leave says what came of it. A place that did not answer is silent by itself if that was known, or if another has
+// answered in the second half of the wait; otherwise the node has no reason to believe that others would.
+func (b *breaker) leave(now time.Time, p pass, o outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inside--
+	node := o
+	if half := now.Sub(p.began) / 2; o == unanswered && (p.own || b.answered.After(p.began.Add(half))) {
+		node = abandoned
+	}
+	b.node.leave(now, p.probe && !p.own, node)
+	if o == answered {
+		b.answered = now
+		delete(b.places, p.at)
+		return
+	}
+	c := b.places[p.at]
+	if c == nil && o == unanswered {
+		c = new(circuit)
+		b.places[p.at] = c
+	}
+	if c != nil {
+		c.leave(now, p.probe && p.own, o)
+	}
+}
+
+// answers is called when something else has shown that a place answers.
+func (b *breaker) answers(now time.Time, at place) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = now
+	b.node.leave(now, false, answered)
+	delete(b.places, at)
+}
+
+// knowsSilent says whether a place did not answer when it was last asked.
+func (b *breaker) knowsSilent(at place) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.places[at] != nil
 }
 
 // tooMany refuses what this node has no room for now.
@@ -73,62 +139,82 @@ func tooMany(field, value, message string) error {
 	}}
 }
 
-// unansweredFor refuses what Kafka was not asked for.
-func unansweredFor(d time.Duration) error {
+// unansweredFor refuses what Kafka was not asked for. alone: others than the place answer.
+func unansweredFor(d time.Duration, at place, alone bool) error {
+	silent := "Kafka"
+	if alone {
+		silent = at.String()
+	}
 	return &retryLater{after: refusedFor, why: &compute.Error{
 		Kind:    compute.KindUnavailable,
-		Message: "Kafka has not answered for " + max(d, time.Second).Truncate(time.Second).String(),
+		Message: silent + " has not answered for " + max(d, time.Second).Truncate(time.Second).String(),
 		Remedy:  "try again in a moment; nothing was done",
 	}}
 }
 
-// leave says what came of it.
-func (b *breaker) leave(now time.Time, probe bool, o outcome) {
+// probeTimeout is how long a probe may take. A broker that has just come back is
+// slow at first: were it always asked too briefly, it would never be believed.
+func (b *breaker) probeTimeout(p pass) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inside--
+	c := &b.node
+	if own := b.places[p.at]; p.own && own != nil {
+		c = own
+	}
+	return firstProbeTimeout << min(c.failedProbes, 3)
+}
+
+// state is how many are inside, for how long Kafka has not answered, and how many places do not though others do.
+func (b *breaker) state(now time.Time) (inside int, silent time.Duration, alone int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.node.silent.IsZero() {
+		return b.inside, max(now.Sub(b.node.silent), time.Nanosecond), 0
+	}
+	return b.inside, 0, len(b.places)
+}
+
+// circuit is a circuit breaker: it keeps callers from what does not answer:
+//
+//	answers ──one fails──▶ silent: all are refused at once,
+//	   ▲                     │     one a second is let in as a probe
+//	   └─────one succeeds────┘
+type circuit struct {
+	silent       time.Time // since when nothing succeeded, though it was tried; zero: it answers
+	probing      bool      // a probe is under way
+	failedProbes int       // probes in a row that were not answered
+	nextProbe    time.Time // silent: the next probe is not let in before then
+}
+
+func (c *circuit) enter(now time.Time) (probe, ok bool) {
+	if c.silent.IsZero() {
+		return false, true
+	}
+	if c.probing || now.Before(c.nextProbe) {
+		return false, false
+	}
+	c.probing = true
+	return true, true
+}
+
+func (c *circuit) leave(now time.Time, probe bool, o outcome) {
 	if probe {
-		b.probing = false
+		c.probing = false
 	}
 	switch o {
 	case answered:
-		b.silent, b.failedProbes = time.Time{}, 0
+		c.silent, c.failedProbes = time.Time{}, 0
 	case unanswered:
 		if probe {
-			b.failedProbes++
+			c.failedProbes++
 		}
-		if first := b.silent.IsZero(); first || probe { // others say nothing new, and put no probe off
+		if first := c.silent.IsZero(); first || probe { // others say nothing new, and put no probe off
 			if first {
-				b.silent = now
+				c.silent = now
 			}
-			b.nextProbe = now.Add(probeEvery)
+			c.nextProbe = now.Add(probeEvery)
 		}
 	}
-}
-
-// reset is called when something else has shown that Kafka answers.
-func (b *breaker) reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.silent, b.failedProbes = time.Time{}, 0
-}
-
-// probeTimeout is how long a probe may take. A broker that has just come back is
-// slow at first: were it always asked too briefly, it would never be believed.
-func (b *breaker) probeTimeout() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return firstProbeTimeout << min(b.failedProbes, 3)
-}
-
-// state is how many are inside, and for how long Kafka has not answered.
-func (b *breaker) state(now time.Time) (inside int, silent time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.silent.IsZero() {
-		silent = max(now.Sub(b.silent), time.Nanosecond)
-	}
-	return b.inside, silent
 }
 
 // retryLater is a refusal with a status of its own, or with the time after which to

@@ -16,9 +16,10 @@ import (
 // A Kafka that has come back and is slow is asked more patiently from probe to
 // probe, and as before once it has answered.
 func TestTrialsGrowMorePatient(t *testing.T) {
-	g, now := newBreaker("x", 10), time.Now()
+	g, now, here := newBreaker("x", 10), time.Now(), place{}
+	probe := func() pass { return pass{at: here, own: g.knowsSilent(here)} }
 	fail := func() {
-		trial, err := g.enter(now)
+		trial, err := g.enter(now, here)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,17 +28,17 @@ func TestTrialsGrowMorePatient(t *testing.T) {
 	}
 	fail() // no probe yet
 	for _, want := range []time.Duration{1, 2, 4, 8, 8} {
-		if got := g.probeTimeout(); got != want*firstProbeTimeout {
+		if got := g.probeTimeout(probe()); got != want*firstProbeTimeout {
 			t.Errorf("%s, want %s", got, want*firstProbeTimeout)
 		}
 		fail()
 	}
-	trial, err := g.enter(now)
+	trial, err := g.enter(now, here)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.leave(now, trial, answered)
-	if got := g.probeTimeout(); got != firstProbeTimeout {
+	if got := g.probeTimeout(probe()); got != firstProbeTimeout {
 		t.Errorf("%s after an answer", got)
 	}
 }
@@ -54,6 +55,8 @@ func (s slow) Sync(ctx context.Context) error {
 	}
 }
 
+func (s slow) SyncPartition(ctx context.Context, _ int32) error { return s.Sync(ctx) }
+
 // silenced is a node whose Kafka has answered neither a boot nor, if reads, a
 // reader, until now; from now on it is slow.
 func silenced(t *testing.T, reads bool, s slow) *node {
@@ -65,7 +68,7 @@ func silenced(t *testing.T, reads bool, s slow) *node {
 		n.do("GET", path(id1), nil).refused(503, compute.KindUnavailable)
 	}
 	n.silence(false)
-	n.syncs = newSharedSync(s)
+	n.syncs = newSharedSyncs(s, n.config.Partitions)
 	time.Sleep(probeEvery)
 	return n
 }
@@ -105,7 +108,7 @@ func TestTrialsThatHangUp(t *testing.T) {
 				cancel()
 				time.Sleep(probeEvery)
 			}
-			if _, silent := n.reads.state(time.Now()); silent != 0 {
+			if _, silent, _ := n.reads.state(time.Now()); silent != 0 {
 				t.Errorf("%s: silent for %s", c.path, silent)
 			}
 		})

@@ -28,13 +28,14 @@ func TestGateHoldsItsPromises(t *testing.T) {
 		most := rapid.IntRange(1, 4).Draw(rt, "most")
 		g := newBreaker("publishing", most)
 		now := start
-		var inside []bool // whether each is a probe
+		var inside []pass
 		silent, trials := false, 0
 		lastFailed := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 700).Draw(rt, "ms")) * time.Millisecond)
 			if rapid.Bool().Draw(rt, "enters") {
-				trial, err := g.enter(now)
+				in, err := g.enter(now, place{})
+				trial := in.probe
 				mayTry := !silent || trials == 0 && now.Sub(lastFailed) >= probeEvery
 				switch {
 				case len(inside) >= most && err == nil, len(inside) < most && mayTry != (err == nil), err == nil &&
@@ -42,7 +43,7 @@ func TestGateHoldsItsPromises(t *testing.T) {
 					rt.Fatalf("%d inside of %d, silent %v, %d trials: trial %v, %v",
 						len(inside), most, silent, trials, trial, err)
 				case err == nil:
-					inside = append(inside, trial)
+					inside = append(inside, in)
 					if trial {
 						trials++
 					}
@@ -53,8 +54,8 @@ func TestGateHoldsItsPromises(t *testing.T) {
 				continue
 			}
 			i := rapid.IntRange(0, len(inside)-1).Draw(rt, "who")
-			o, tried := rapid.SampledFrom([]outcome{abandoned, answered, unanswered}).Draw(rt, "outcome"), inside[i]
-			g.leave(now, tried, o)
+			o, tried := rapid.SampledFrom([]outcome{abandoned, answered, unanswered}).Draw(rt, "outcome"), inside[i].probe
+			g.leave(now, inside[i], o)
 			if tried {
 				trials--
 			}
@@ -196,7 +197,7 @@ func TestCallerGoesAway(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if inside, _ := n.writes.state(time.Now()); inside != 1 {
+		if inside, _, _ := n.writes.state(time.Now()); inside != 1 {
 			t.Errorf("%d publications are under way", inside)
 		}
 		close(n.hold)
@@ -209,7 +210,7 @@ func TestCallerGoesAway(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		n.ask(httptest.NewRequestWithContext(gone, "GET", path(id2), nil))
-		if _, silent := n.reads.state(time.Now()); silent != 0 {
+		if _, silent, _ := n.reads.state(time.Now()); silent != 0 {
 			t.Error("a caller that went away is no sign of a silent Kafka")
 		}
 	})
@@ -230,7 +231,7 @@ func TestCatalogChangesCloseNothing(t *testing.T) {
 			done <- n.ask(req)
 		}
 		open := func(when string) {
-			if inside, silent := n.writes.state(time.Now()); inside != 0 || silent != 0 {
+			if inside, silent, _ := n.writes.state(time.Now()); inside != 0 || silent != 0 {
 				t.Errorf("%s: %d inside, silent for %s", when, inside, silent)
 			}
 		}
@@ -300,7 +301,7 @@ func TestCatalogChangeAsTrial(t *testing.T) {
 			silent bool
 		}{{"/v1/flavors/m1.small?dry_run=true", true}, {"/v1/flavors/m1.small", false}} {
 			into[rest.Change](n.do("DELETE", c.path, nil), 200)
-			if _, silent := n.writes.state(time.Now()); (silent != 0) != c.silent {
+			if _, silent, _ := n.writes.state(time.Now()); (silent != 0) != c.silent {
 				t.Errorf("%s: silent for %s", c.path, silent)
 			}
 		}

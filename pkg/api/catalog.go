@@ -104,14 +104,14 @@ type changeOutput struct{ Body rest.Change }
 // One that fails is no sign of that: it may have waited for others in front of
 // it, or ended because its caller hung up.
 func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error)) (*changeOutput, error) {
-	probe, err := s.writes.enter(time.Now())
+	in, err := s.writes.enter(time.Now(), place{s.config.Topics.Catalog(), everyPartition})
 	if err != nil {
 		return nil, err
 	}
 	came := abandoned
-	defer func() { s.writes.leave(time.Now(), probe, came) }()
-	if probe { // nobody else may try meanwhile, and a change may take long
-		if came, err = s.probe(ctx); err != nil {
+	defer func() { s.writes.leave(time.Now(), in, came) }()
+	if in.probe { // nobody else may try meanwhile, and a change may take long
+		if came, err = s.probe(ctx, in); err != nil {
 			return nil, err
 		}
 		came = abandoned

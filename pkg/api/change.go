@@ -46,7 +46,7 @@ func (s *Server) amend(ctx context.Context, in *changeInput) (*acceptedOutput, e
 	}
 	after, err := changed(k, change)
 	if err != nil { // others may know better
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.catchUp(ctx, at.project); err != nil {
 			return nil, err
 		}
 		if now, ok := s.views.instances.get(at); ok {

@@ -47,6 +47,13 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
+// PartitionSyncer can also catch up with one partition of each of its topics.
+type PartitionSyncer interface {
+	Syncer
+	// SyncPartition is Sync that does not wait for other partitions.
+	SyncPartition(ctx context.Context, p int32) error
+}
+
 // Listener hears what hosts answer about consoles.
 type Listener interface {
 	// Listen returns once everything that is written from now on to the consoles
@@ -126,7 +133,7 @@ type Config struct {
 	// InstancesID is the id of the topic instances, which the ids of events name; empty: they name no log.
 	InstancesID compute.TopicID
 	Publisher   Publisher
-	Syncer      Syncer
+	Syncer      PartitionSyncer
 	// Decided is up to where conductors have dealt with requests, by partition, and what came of it is written; nil:
 	// requests that they refuse are shown as accepted for ever.
 	Decided func(ctx context.Context) (map[int32]int64, error)

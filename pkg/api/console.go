@@ -95,7 +95,7 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, error) {
 	k, err := s.find(ctx, at)
 	if err == nil && (k.instance == nil || !k.instance.State.OnHost()) { // others may know better
-		if err = s.catchUp(ctx); err == nil {
+		if err = s.catchUp(ctx, at.project); err == nil {
 			k, err = s.find(ctx, at)
 		}
 	}

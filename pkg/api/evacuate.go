@@ -125,7 +125,7 @@ func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) er
 		return err
 	}
 	// what it has is counted, and Kafka should answer before a host is switched off
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, allProjects); err != nil {
 		return err
 	}
 	if err := s.hearHosts(ctx); err != nil {
@@ -231,7 +231,7 @@ func (s *Server) declareDead(
 	fenced := compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}
 	rec := wire.EncodeCommand(fenced).To(s.config.Topics.Host(h), 0)
 	var offset int64
-	err := s.withBreaker(ctx, rec.Topic, func(ctx context.Context) (err error) {
+	err := s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
 		return err
 	})
@@ -248,7 +248,7 @@ func (s *Server) declareDead(
 	if op == compute.OpForget {
 		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
 	}
-	err = s.withBreaker(ctx, s.config.Topics.Requests(), func(ctx context.Context) error {
+	err = s.withBreaker(ctx, place{s.config.Topics.Requests(), everyPartition}, func(ctx context.Context) error {
 		return s.config.Publisher.Send(ctx, recs...)
 	})
 	return out, repeatable(err, true)

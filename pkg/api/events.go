@@ -144,7 +144,7 @@ func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error)
 			return w, err
 		}
 		if s.events.Ahead(w.From) { // another node has read more
-			return w, s.catchUp(ctx)
+			return w, s.catchUp(ctx, cmp.Or(project, allProjects))
 		}
 	}
 	return w, nil

@@ -250,7 +250,9 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 		}
 		boot.With[compute.AxisName(axis)] = compute.AxisValue(value)
 	}
-	k, err := s.readKind(ctx, "explain-boot", &bootInput{Body: boot}, 1, func() error { return s.catchUp(ctx) })
+	k, err := s.readKind(ctx, "explain-boot", &bootInput{Body: boot}, 1, func(p compute.Project) error {
+		return s.catchUp(ctx, p)
+	})
 	if err != nil {
 		return nil, err
 	}

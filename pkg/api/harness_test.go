@@ -47,6 +47,7 @@ type node struct {
 	held chan struct{} // if set, hears of each Send that waits
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
+	away *int32        // a partition of requests and instances of which nothing is answered any more
 	// behind hands over the beacons that this node has not read yet; nil: there are none.
 	behind func(context.Context) error
 
@@ -86,6 +87,10 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		return fail
 	}
 	for _, rec := range recs {
+		if rec.Topic == n.config.Topics.Requests() && n.isAway(rec.Partition) {
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		if rec.Topic == n.deaf {
 			return errors.New("no leader")
 		}
@@ -120,7 +125,7 @@ func (n *node) Append(ctx context.Context, rec wire.Record) (int64, error) {
 // Sync is what other nodes have published.
 func (n *node) Sync(ctx context.Context) error {
 	n.mu.Lock()
-	f, mute := n.sync, n.mute
+	f, mute := n.sync, n.mute || n.away != nil
 	n.mu.Unlock()
 	if mute {
 		<-ctx.Done()
@@ -130,6 +135,34 @@ func (n *node) Sync(ctx context.Context) error {
 		return nil
 	}
 	return f()
+}
+
+// SyncPartition is Sync of one partition.
+func (n *node) SyncPartition(ctx context.Context, p int32) error {
+	n.mu.Lock()
+	f, mute := n.sync, n.mute
+	n.mu.Unlock()
+	if mute || n.isAway(p) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if f == nil {
+		return nil
+	}
+	return f()
+}
+
+// setAway has one partition of requests and instances answer nothing; nil: all answer.
+func (n *node) setAway(p *int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.away = p
+}
+
+func (n *node) isAway(p int32) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.away != nil && *n.away == p
 }
 
 // heard is what hosts have said.

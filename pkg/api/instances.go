@@ -112,7 +112,7 @@ func (s *Server) find(ctx context.Context, at instanceKey) (entry, error) {
 	if k, ok := s.views.instances.get(at); ok {
 		return k, nil
 	}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, at.project); err != nil {
 		return entry{}, err
 	}
 	if err := s.views.instances.checkReadable(at); err != nil {
@@ -185,7 +185,7 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 	sh := s.presenter(ctx)
 	found := s.candidates(project, in, sh, after)
 	if in.Ref != "" && len(found) == 0 {
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.catchUp(ctx, project); err != nil {
 			return nil, err
 		}
 		found = s.candidates(project, in, sh, after)

@@ -25,6 +25,7 @@ type Metrics struct {
 	publish  *prometheus.HistogramVec // result
 	waiting  *telemetry.Gauges        // what
 	silent   *telemetry.Gauges        // what
+	alone    *telemetry.Gauges        // what
 	age      *telemetry.Gauges        // view
 	later    *telemetry.Gauges
 	hearing  *telemetry.Gauges
@@ -55,6 +56,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"Requests that wait for Kafka now: publications, and readers that catch up.", "what")
 	m.silent = m.Gauges("berth_api_kafka_silent_seconds",
 		"Seconds since Kafka last failed to answer and nothing succeeded; 0 while it answers.", "what")
+	m.alone = m.Gauges("berth_api_silent_partitions",
+		"Partitions and topics that did not answer when this node last asked for them, while others did.", "what")
 	m.age = m.Gauges("berth_api_view_age_seconds",
 		"Seconds since this node last took a record of the topic, or began to read it.", "view")
 	m.later = m.Gauges("berth_api_later_instances",
@@ -73,8 +76,9 @@ func (m *Metrics) show(s *Server) (stop func()) {
 	var stops []func()
 	for _, g := range []*breaker{s.writes, s.reads} {
 		stops = append(stops,
-			m.waiting.Ask(func(say telemetry.Say) { n, _ := g.state(time.Now()); say(float64(n), g.name) }),
-			m.silent.Ask(func(say telemetry.Say) { _, d := g.state(time.Now()); say(d.Seconds(), g.name) }))
+			m.waiting.Ask(func(say telemetry.Say) { n, _, _ := g.state(time.Now()); say(float64(n), g.name) }),
+			m.silent.Ask(func(say telemetry.Say) { _, d, _ := g.state(time.Now()); say(d.Seconds(), g.name) }),
+			m.alone.Ask(func(say telemetry.Say) { _, _, n := g.state(time.Now()); say(float64(n), g.name) }))
 	}
 	stops = append(stops, m.age.Ask(func(say telemetry.Say) {
 		for i, name := range viewNames {

@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -59,7 +58,15 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		return nil, err
 	}
 	var kinds []kind
-	catchUp := sync.OnceValue(func() error { return s.catchUp(ctx) }) // for all ids
+	caughtUp := map[compute.Project]error{} // for all ids
+	catchUp := func(p compute.Project) error {
+		err, done := caughtUp[p]
+		if !done {
+			err = s.catchUp(ctx, p)
+			caughtUp[p] = err
+		}
+		return err
+	}
 	for i, a := range asked {
 		boot := &bootInput{Project: in.Project, Body: a.Boot, keys: in.keys}
 		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1), catchUp)
@@ -187,7 +194,7 @@ type kind struct {
 
 // readKind reads a boot that somebody asks about, and refuses it for what it would be refused for.
 func (s *Server) readKind(
-	ctx context.Context, op string, in *bootInput, count int64, catchUp func() error,
+	ctx context.Context, op string, in *bootInput, count int64, catchUp func(compute.Project) error,
 ) (kind, error) {
 	req, err := s.request(in)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 		return nil, err
 	}
 	if mayPower(k, op, wish.Command) != nil { // others may know better
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.catchUp(ctx, at.project); err != nil {
 			return nil, err
 		}
 		if now, ok := s.views.instances.get(at); ok {

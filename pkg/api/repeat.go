@@ -76,11 +76,11 @@ func (in *bootInput) keyedID(p compute.Project) (compute.InstanceID, error) {
 // findExisting finds the instance that a caller's own id belongs to, on whatever
 // node it was accepted. What other nodes accepted is read first, so that the
 // second of two requests is told when it differs from the first.
-func (s *Server) findExisting(at instanceKey, catchUp func() error) (entry, bool, error) {
+func (s *Server) findExisting(at instanceKey, catchUp func(compute.Project) error) (entry, bool, error) {
 	if k, ok := s.views.instances.get(at); ok {
 		return k, true, nil
 	}
-	if err := catchUp(); err != nil {
+	if err := catchUp(at.project); err != nil {
 		return entry{}, false, err
 	}
 	if err := s.views.instances.checkReadable(at); err != nil {
@@ -137,7 +137,7 @@ func (s *Server) readBack(
 	ctx context.Context, was asked, req *compute.Request, in *bootInput,
 ) (*acceptedOutput, error) {
 	at := instanceKey{req.Project, req.Instance}
-	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
+	if err := s.catchUp(context.WithoutCancel(ctx), at.project); err != nil { // what was begun is finished, for the next request
 		return nil, errUnsettled(at.id, err)
 	}
 	s.views.instances.accept([]asked{was}, nil) // it was read: nothing, unless the conductor will refuse it

@@ -86,7 +86,7 @@ func (s *Server) findReservation(ctx context.Context, key compute.ReservationKey
 	}
 	v, ok := s.presenter(ctx).reservation(key, true)
 	if !ok || v.State == reservationEnded {
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.catchUp(ctx, key.Project); err != nil {
 			return v, err
 		}
 		v, ok = s.presenter(ctx).reservation(key, true)
@@ -136,7 +136,7 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 		return nil, err
 	}
 	defer done()
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, key.Project); err != nil {
 		return nil, err
 	}
 	if was, ok := s.presenter(ctx).reservation(key, false); ok && was.State != reservationEnded {
@@ -207,7 +207,7 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 		return nil, err
 	}
 	// Other nodes may have accepted requests for the name that come before this one in the log.
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(ctx, key.Project); err != nil {
 		return nil, err
 	}
 	v, err := s.findReservation(ctx, key)

@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -20,20 +21,22 @@ const firstProbeTimeout = 2 * time.Second
 // KindTimeout nobody knows. A caller that goes away changes nothing: what was
 // begun is finished, and counts until then.
 func (s *Server) send(ctx context.Context, rec wire.Record) error {
-	return s.withBreaker(ctx, rec.Topic, func(ctx context.Context) error { return s.config.Publisher.Send(ctx, rec) })
+	return s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) error {
+		return s.config.Publisher.Send(ctx, rec)
+	})
 }
 
-// withBreaker writes to a topic, if the breaker lets it in.
-func (s *Server) withBreaker(ctx context.Context, topic string, write func(context.Context) error) error {
-	probe, err := s.writes.enter(time.Now())
+// withBreaker writes to a place, if the breaker lets it in.
+func (s *Server) withBreaker(ctx context.Context, at place, write func(context.Context) error) error {
+	in, err := s.writes.enter(time.Now(), at)
 	if err != nil {
 		return err
 	}
 	came := unanswered
-	defer func() { s.writes.leave(time.Now(), probe, came) }()
+	defer func() { s.writes.leave(time.Now(), in, came) }()
 	ctx = context.WithoutCancel(ctx)
-	if probe {
-		if came, err = s.probe(ctx); err != nil {
+	if in.probe {
+		if came, err = s.probe(ctx, in); err != nil {
 			return err
 		}
 		came = unanswered
@@ -41,7 +44,7 @@ func (s *Server) withBreaker(ctx context.Context, topic string, write func(conte
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
 	began := time.Now()
-	came, err = publishOutcome(topic, write(ctx))
+	came, err = publishOutcome(at.topic, write(ctx))
 	s.metrics.published(began, err)
 	return err
 }
@@ -77,36 +80,61 @@ func publishOutcome(topic string, err error) (outcome, error) {
 // probe finds out, before a write that was let in as a probe, whether Kafka answers, so
 // that nothing was written if it is still silent. The breaker of the readers cannot refuse
 // it, or it would be no probe, and is not opened by it: it may be briefer than readers are.
-func (s *Server) probe(ctx context.Context) (outcome, error) {
-	came, err := s.sync(context.WithoutCancel(ctx), s.writes.probeTimeout())
+func (s *Server) probe(ctx context.Context, in pass) (outcome, error) {
+	of := in.at.partition
+	if in.at.topic != s.config.Topics.Requests() { // readers do not catch up with it
+		of = s.anyPartition()
+	}
+	came, err := s.sync(context.WithoutCancel(ctx), of, s.writes.probeTimeout(in))
 	if came == answered {
-		s.reads.reset()
+		s.reads.answers(time.Now(), place{partition: of})
 	}
 	return came, err
 }
 
-// catchUp returns once everything that any node accepted before the call is
-// in the views. A probe goes on even if its caller hangs up: a caller that always
-// hangs up early, as a health check may, would otherwise never find out.
-func (s *Server) catchUp(ctx context.Context) error {
-	probe, err := s.reads.enter(time.Now())
+// anyPartition is one of which nothing bad is known, if there is one.
+func (s *Server) anyPartition() int32 {
+	all := s.config.Partitions
+	first := rand.Int32N(all) // #nosec G404 -- any will do
+	for i := range all {
+		p := (first + i) % all
+		if !s.writes.knowsSilent(place{s.config.Topics.Requests(), p}) && !s.reads.knowsSilent(place{partition: p}) {
+			return p
+		}
+	}
+	return first
+}
+
+// catchUp returns once everything that any node accepted for a project before the call, or for every one, is in the
+// views.
+func (s *Server) catchUp(ctx context.Context, p compute.Project) error {
+	if p == allProjects {
+		return s.catchUpTo(ctx, everyPartition)
+	}
+	return s.catchUpTo(ctx, wire.Partition(p, s.config.Partitions))
+}
+
+// catchUpTo is catchUp of a partition, or of every one. A probe goes on even if its caller hangs up: a caller that
+// always hangs up early, as a health check may, would otherwise never find out.
+func (s *Server) catchUpTo(ctx context.Context, p int32) error {
+	in, err := s.reads.enter(time.Now(), place{partition: p})
 	if err != nil {
 		return err
 	}
 	came, timeout := unanswered, s.config.SyncTimeout
-	defer func() { s.reads.leave(time.Now(), probe, came) }()
-	if probe {
-		ctx, timeout = context.WithoutCancel(ctx), s.reads.probeTimeout()
+	defer func() { s.reads.leave(time.Now(), in, came) }()
+	if in.probe {
+		ctx, timeout = context.WithoutCancel(ctx), s.reads.probeTimeout(in)
 	}
-	came, err = s.sync(ctx, timeout)
+	came, err = s.sync(ctx, p, timeout)
 	return err
 }
 
-// sync catches up, and says what came of it.
-func (s *Server) sync(caller context.Context, timeout time.Duration) (outcome, error) {
+// sync catches up with a partition, or with every one, and says what came of it.
+func (s *Server) sync(caller context.Context, p int32, timeout time.Duration) (outcome, error) {
 	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
-	err := s.syncs.sync(ctx)
+	err := s.syncs.of(p).sync(ctx)
 	if err == nil {
 		return answered, nil
 	}
@@ -121,32 +149,53 @@ func (s *Server) sync(caller context.Context, timeout time.Duration) (outcome, e
 	}}
 }
 
-// checkKafka refuses while Kafka does not answer, as far as is known or can
-// be found out. It is not asked while all goes well.
+// checkKafka refuses while no part of Kafka answers, as far as is known or can be found out. It is not asked while all
+// goes well.
 func (s *Server) checkKafka(ctx context.Context) error {
 	now := time.Now()
-	_, writes := s.writes.state(now)
-	_, reads := s.reads.state(now)
+	_, writes, _ := s.writes.state(now)
+	_, reads, _ := s.reads.state(now)
 	if writes == 0 && reads == 0 {
 		return nil
 	}
-	return s.catchUp(ctx)
+	return s.catchUpTo(ctx, s.anyPartition())
 }
 
 // sharedSync lets many readers share few Syncs. A reader needs a Sync that began
 // after the reader came: one that was already under way may have asked for the
 // ends before the record the reader looks for was written.
 type sharedSync struct {
-	syncer Syncer
-	token  chan struct{} // holds one token: its holder runs a Sync
-	begun  *atomic.Uint64
-	done   *uint64 // the newest Sync that succeeded; owned by the token's holder
+	run   func(context.Context) error
+	token chan struct{} // holds one token: its holder runs a Sync
+	begun *atomic.Uint64
+	done  *uint64 // the newest Sync that succeeded; owned by the token's holder
 }
 
-func newSharedSync(s Syncer) sharedSync {
-	r := sharedSync{syncer: s, token: make(chan struct{}, 1), begun: new(atomic.Uint64), done: new(uint64)}
+func newSharedSync(run func(context.Context) error) sharedSync {
+	r := sharedSync{run: run, token: make(chan struct{}, 1), begun: new(atomic.Uint64), done: new(uint64)}
 	r.token <- struct{}{}
 	return r
+}
+
+// sharedSyncs are those of every partition by itself, and that of all.
+type sharedSyncs struct {
+	all  sharedSync
+	each []sharedSync
+}
+
+func newSharedSyncs(s PartitionSyncer, partitions int32) sharedSyncs {
+	r := sharedSyncs{all: newSharedSync(s.Sync)}
+	for p := range partitions {
+		r.each = append(r.each, newSharedSync(func(ctx context.Context) error { return s.SyncPartition(ctx, p) }))
+	}
+	return r
+}
+
+func (r sharedSyncs) of(p int32) sharedSync {
+	if p == everyPartition {
+		return r.all
+	}
+	return r.each[p]
 }
 
 // sync returns nil once a Sync that began after the call has succeeded.
@@ -162,7 +211,7 @@ func (r sharedSync) sync(ctx context.Context) error {
 		return nil
 	}
 	round := r.begun.Add(1)
-	if err := r.syncer.Sync(ctx); err != nil {
+	if err := r.run(ctx); err != nil {
 		return err
 	}
 	*r.done = round

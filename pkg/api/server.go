@@ -29,7 +29,7 @@ type Server struct {
 	log    *zap.Logger
 	views  views
 	clock  wire.Clock // the time of the log
-	syncs  sharedSync
+	syncs  sharedSyncs
 	door   door
 	locks  *instanceLocks
 	writes *breaker // before publications
@@ -57,7 +57,7 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	told := events.NewLog(events.NameOf(c.InstancesID), c.Events, c.Partitions)
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told, syncs: newSharedSync(c.Syncer),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told, syncs: newSharedSyncs(c.Syncer, c.Partitions),
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),

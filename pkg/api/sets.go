@@ -151,12 +151,12 @@ func (s *Server) repeatedSet(
 			continue
 		}
 		at := instanceKey{req.Project, req.Instance}
-		k, ok, err := s.findExisting(at, func() error {
+		k, ok, err := s.findExisting(at, func(p compute.Project) error {
 			if caughtUp {
 				return nil
 			}
 			caughtUp = true
-			return s.catchUp(ctx)
+			return s.catchUp(ctx, p)
 		})
 		switch {
 		case err != nil:
@@ -199,7 +199,7 @@ func (s *Server) publishSet(
 		was = append(was, asked{Request: &each[i], origin: origin{offset: offset}})
 	}
 	if own {
-		if err := s.catchUp(context.WithoutCancel(ctx)); err != nil {
+		if err := s.catchUp(context.WithoutCancel(ctx), written.Project); err != nil {
 			return nil, errUnsettled(each[0].Instance, err)
 		}
 	}

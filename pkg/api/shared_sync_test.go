@@ -14,7 +14,7 @@ import (
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowSync{next: make(chan error)}
-		r := newSharedSync(s)
+		r := newSharedSync(s.Sync)
 		results := make(chan error, 10)
 		read := func() { results <- r.sync(t.Context()) }
 		go read()

@@ -4,7 +4,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,19 +239,40 @@ func (s *Server) dropRefused(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
 	defer cancel()
 	decided, err := s.config.Decided(ctx)
-	if err == nil {
-		err = s.syncs.sync(ctx) // what was decided before is in the views then
-	}
 	if err != nil {
 		return err
 	}
+	err = s.leaveOutUnread(ctx, decided)
 	for _, r := range s.views.instances.dropRefused(decided) {
 		s.metrics.dropped()
 		s.log.Warn("a conductor has refused a boot: the topic rejected says why",
 			zap.String("instance", string(r.Instance)), tracing.Field(r.Trace), zap.String("project", string(r.Project)),
 			zap.Int64("offset", r.offset), zap.Bool("unsigned", r.unsigned))
 	}
-	return nil
+	return err
+}
+
+// leaveOutUnread leaves of what was decided the partitions with which this node catches up: what was decided before is in
+// its views then.
+func (s *Server) leaveOutUnread(ctx context.Context, decided map[int32]int64) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for p := range maps.Clone(decided) {
+		if p < 0 || p >= s.config.Partitions {
+			continue
+		}
+		all.Go(func() {
+			if err := s.syncs.of(p).sync(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				delete(decided, p)
+				errs = append(errs, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // Queues takes records of the queues topic, in order.

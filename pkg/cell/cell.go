@@ -225,3 +225,12 @@ func (s syncers) Sync(ctx context.Context) error {
 	}
 	return all.Wait()
 }
+
+// SyncPartition is Sync of one partition of each of their topics.
+func (s syncers) SyncPartition(ctx context.Context, p int32) error {
+	var all errgroup.Group
+	for _, r := range s {
+		all.Go(func() error { return r.SyncPartition(ctx, p) })
+	}
+	return all.Wait()
+}
