@@ -109,6 +109,8 @@ func (w *play) fault(f schedule.Fault) {
 		w.laid.lay(f, came)
 		w.lasts(f.For, spent)
 		w.after(f.For.Duration(), stop)
+	case schedule.FaultLeaderless:
+		w.leaderless(f)
 	case schedule.FaultDriver:
 		x := w.troubles.begin(f)
 		w.laid.lay(f, func() bool { return w.troubles.came(x) })

@@ -26,34 +26,35 @@ type Recording struct {
 	Settled  time.Time // nothing was left to be done; zero: that never came
 	Empty    time.Time // all was deleted, and nothing was left; zero: that never came
 
-	Log      []Written    // in the order of each partition
-	Claims   []Claimed    // what hosts asked for
-	Declined []Claimed    // what hosts cannot do of what only they may
-	Builds   []Published  // what was put into queues, of a set that is offered whole the work of each
-	Wholes   []Published  // sets that were put there whole
-	Told     []Told       // what was offered to one host
-	Robbed   []Published  // what a rogue took out of them
-	Owners   []Owned      // conductors' requests for a partition's producer epoch, by which they took it over
-	Machines []fake.Event // what hypervisors did
-	Launches []Launch     // and by which claim
-	Given    []Given      // what hypervisors were asked to prepare
-	Broke    []Broke      // calls of theirs that failed
-	Works    []Worked     // what hypervisors were busy with
-	Rings    []Rung       // what hosts were rung for
-	Denials  []Denied     // claims that were denied
-	Clones   []Cloned     // second agents of a host's name
-	Renames  []Renamed    // times in which hosts had another name
-	Offers   []Offered    // whether hosts offer
-	Words    []Word       // declarations that hosts are dead that have power
-	Asks     []Ask        // what clients and operators asked for, and were told
-	Lies     []Lie        // what a stranger says that hosts have said
-	Buried   []Buried     // hosts without power that were declared dead
-	Forged   []Forged     // what a stranger has asked for, by requests that no conductor may take
-	Showed   []Showed     // what nodes showed of hosts that may be silent
-	Quotas   []QuotaSeen  // as the API says when settled
-	Reread   []Reread     // the log, as another reader has it
-	Notes    []Note       // what went wrong, and whatever explains
-	Wrong    []Violation  // found while it went on
+	Log        []Written    // in the order of each partition
+	Claims     []Claimed    // what hosts asked for
+	Declined   []Claimed    // what hosts cannot do of what only they may
+	Builds     []Published  // what was put into queues, of a set that is offered whole the work of each
+	Wholes     []Published  // sets that were put there whole
+	Told       []Told       // what was offered to one host
+	Robbed     []Published  // what a rogue took out of them
+	Owners     []Owned      // conductors' requests for a partition's producer epoch, by which they took it over
+	Machines   []fake.Event // what hypervisors did
+	Launches   []Launch     // and by which claim
+	Given      []Given      // what hypervisors were asked to prepare
+	Broke      []Broke      // calls of theirs that failed
+	Works      []Worked     // what hypervisors were busy with
+	Rings      []Rung       // what hosts were rung for
+	Denials    []Denied     // claims that were denied
+	Leaderless []Leaderless // partitions without a leader
+	Clones     []Cloned     // second agents of a host's name
+	Renames    []Renamed    // times in which hosts had another name
+	Offers     []Offered    // whether hosts offer
+	Words      []Word       // declarations that hosts are dead that have power
+	Asks       []Ask        // what clients and operators asked for, and were told
+	Lies       []Lie        // what a stranger says that hosts have said
+	Buried     []Buried     // hosts without power that were declared dead
+	Forged     []Forged     // what a stranger has asked for, by requests that no conductor may take
+	Showed     []Showed     // what nodes showed of hosts that may be silent
+	Quotas     []QuotaSeen  // as the API says when settled
+	Reread     []Reread     // the log, as another reader has it
+	Notes      []Note       // what went wrong, and whatever explains
+	Wrong      []Violation  // found while it went on
 
 	Fetches map[compute.HostID][]time.Time // when each host asked a broker for work
 

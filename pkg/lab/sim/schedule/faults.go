@@ -188,6 +188,8 @@ func KindOf(f Fault) string {
 		return "code " + f.Key + " " + f.Code
 	case FaultLose:
 		return "lose " + f.Key
+	case FaultLeaderless:
+		return "leaderless " + f.Topic
 	case FaultDriver:
 		return "driver " + f.Key
 	case FaultRing:

@@ -55,6 +55,7 @@ func Generate(seed uint64) Schedule {
 	g.ranked()
 	g.preempted()
 	g.reserved()
+	g.leaderless()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

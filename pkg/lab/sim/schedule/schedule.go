@@ -137,12 +137,14 @@ const (
 	FaultSlow   = "slow"   // what it sends takes By longer
 	FaultLose   = "lose"   // the answer to the Nth request Key is lost, and its connection
 	FaultBroker = "broker" // the broker is away, and forgets which host holds which record of the queues
-	FaultCode   = "code"   // the broker answers requests Key with an error, Nth times at most
-	FaultDriver = "driver" // a hypervisor's calls Key fail, hang or take long
-	FaultPower  = "power"  // a host loses power: its agent and its machines end
-	FaultWipe   = "wipe"   // a host is set up anew: its machines and its journal are gone
-	FaultRogue  = "rogue"  // a stranger takes work out of queues, acknowledges it, and does nothing with it
-	FaultRing   = "ring"   // what the queue manager tells hosts to look at goes wrong, as Key says
+	// FaultLeaderless takes the leader of partition Partition of the topic Topic away, without the prefix.
+	FaultLeaderless = "leaderless"
+	FaultCode       = "code"   // the broker answers requests Key with an error, Nth times at most
+	FaultDriver     = "driver" // a hypervisor's calls Key fail, hang or take long
+	FaultPower      = "power"  // a host loses power: its agent and its machines end
+	FaultWipe       = "wipe"   // a host is set up anew: its machines and its journal are gone
+	FaultRogue      = "rogue"  // a stranger takes work out of queues, acknowledges it, and does nothing with it
+	FaultRing       = "ring"   // what the queue manager tells hosts to look at goes wrong, as Key says
 	// Those of several brokers are in brokers.go.
 )
 
@@ -180,10 +182,11 @@ type Fault struct {
 	Key  string `json:"key,omitempty"`
 	Code string `json:"code,omitempty"` // code: the error; driver: the class of the failure
 	// code: of requests about this topic alone, rogue: of the one queue it reads; without the prefix
-	Topic string  `json:"topic,omitempty"`
-	After bool    `json:"after,omitempty"` // driver: the work is done all the same
-	Hang  bool    `json:"hang,omitempty"`  // driver
-	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes; ring: see there
+	Topic     string  `json:"topic,omitempty"`
+	Partition int32   `json:"partition,omitempty"` // leaderless
+	After     bool    `json:"after,omitempty"`     // driver: the work is done all the same
+	Hang      bool    `json:"hang,omitempty"`      // driver
+	By        Seconds `json:"by,omitempty"`        // slow, driver: how much longer it takes; ring: see there
 	// power: an operator declares it dead: "fence" or "forget"; word: what is said
 	Dead string `json:"dead,omitempty"`
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// leaderless has one partition after the other be without a leader, and nothing else go wrong: the projects of other
+// partitions are to notice nothing.
+func (g *generator) leaderless() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 55))
+	rare := func(f Fault) bool { return f.Kind == FaultRename || f.Kind == FaultClone || f.Kind == FaultWord }
+	if g.s.World.Partitions < 2 || !g.chance(0.06) || len(g.s.Faults) > few || slices.ContainsFunc(g.s.Faults, rare) {
+		return
+	}
+	g.s.Faults = nil
+	at := g.between(0, g.length/2)
+	for range 1 + g.IntN(3) {
+		f := Fault{
+			At: at, For: pick(g, g.between(1, 10), g.between(20, 60), g.between(60, 100)), Kind: FaultLeaderless, Who: "broker",
+			Topic: pick(g, "requests", "instances", "reports"), Partition: g.Int32N(g.s.World.Partitions),
+		}
+		g.wrong(f)
+		at += f.For + g.between(0, 5)
+	}
+}
