@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+func TestCheckBeside(t *testing.T) {
+	away := func(r *Recording, topic string, partition int32, until schedule.Seconds) *Recording {
+		f := schedule.Fault{Kind: schedule.FaultLeaderless, Topic: topic, Partition: partition, For: until}
+		r.Schedule.Faults = append(r.Schedule.Faults, f)
+		r.AddLeaderless(Leaderless{topic, partition, moment(0), moment(until)})
+		return r
+	}
+	late := func(r *Recording) {
+		r.Asks[0].Answered, r.Asks[0].Load.Own = moment(17), "id"
+	}
+	lastAt := func(r *Recording, at schedule.Seconds, was compute.State) {
+		r.Log[len(r.Log)-1].Seen = moment(at)
+		r.Log[len(r.Log)-2].Instance.State = was
+	}
+	sees(t, checkBeside, map[string]func(*Recording){
+		"right: all is in time":                  func(r *Recording) { away(r, "requests", 1, 60) },
+		"beside: boot of vm-1, asked at 1":       func(r *Recording) { late(away(r, "requests", 1, 60)) },
+		"right: its own partition has none":      func(r *Recording) { late(away(r, "requests", 0, 60)) },
+		"right: it had a leader again meanwhile": func(r *Recording) { late(away(r, "requests", 1, 10)) },
+		"right: something else went wrong, too": func(r *Recording) {
+			late(away(r, "requests", 1, 60))
+			r.Schedule.Faults = append(r.Schedule.Faults, schedule.Fault{Kind: schedule.FaultKill})
+		},
+		"right: nobody repeats it": func(r *Recording) {
+			late(away(r, "requests", 1, 60))
+			r.Asks[0].Load.Own = ""
+		},
+		"beside: vm-1 is starting since 3":  func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting) },
+		"beside: vm-1 is deleting since 3":  func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateDeleting) },
+		"right: starting, of the partition": func(r *Recording) { lastAt(away(r, "reports", 0, 60), 20, compute.StateStarting) },
+		"right: it is queued for long":      func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateQueued) },
+	})
+}
