@@ -35,8 +35,8 @@ func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	if g == nil || g.rule == nil {
 		return nil
 	}
-	if left, why := s.skewLeft(e); left == 0 {
-		return g.breaks(why)
+	if why := s.skewRefuses(e); why != nil {
+		return why
 	}
 	if g.rule.Policy.Soft() {
 		return nil
@@ -75,8 +75,8 @@ func (s *step) waitsForGroup(e *entry) *compute.Reason {
 	if g == nil || g.rule == nil {
 		return nil
 	}
-	if left, why := s.skewLeft(e); left == 0 {
-		return g.breaks(why)
+	if why := s.skewRefuses(e); why != nil {
+		return why
 	}
 	switch {
 	case e.in.heldAs != "":

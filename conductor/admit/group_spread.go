@@ -18,14 +18,15 @@ import (
 //	there[v] + 1 > Skew + stay[u]    for any other value u in the catalog
 //
 // where there counts what may be on a host, and stay what is starting or active: what is being deleted may still run,
-// and will soon be gone. Members that the skew keeps back are held in lines, one for each slot and value, since a
-// member of one value must not wait for one of another.
+// and will soon be gone. A claim that is kept for a set may be given back: it is there for all members, and stays for
+// those of its set alone, with which it is granted. Members that the skew keeps back are held in lines, one for each
+// slot, value and set, since a member must not wait for one that is kept back for longer.
 
 // spread is what a group knows of the values of its members.
 type spread struct {
 	members counts // that have not ended, by value
 	there   counts // of them: those that may be on a host
-	stay    counts // of them: those that are not being deleted
+	stay    counts // of them: those that were granted and are not being deleted
 	out     counts // members that were published and not claimed yet, by line; none where there is no skew
 }
 
@@ -33,6 +34,7 @@ type spread struct {
 type spreadMark struct {
 	value       compute.AxisValue // empty: it is not counted
 	there, stay bool
+	kept        bool // it is claimed, and the rest of its set is not
 }
 
 func (g *group) spreadMark(e *entry) spreadMark {
@@ -40,14 +42,15 @@ func (g *group) spreadMark(e *entry) spreadMark {
 		return spreadMark{}
 	}
 	return spreadMark{
-		value: e.inst.Boot.With[g.rule.Spread], there: e.host() != "", stay: running(e.inst) || e.kept() != nil,
+		value: e.inst.Boot.With[g.rule.Spread], there: e.host() != "", stay: running(e.inst), kept: e.kept() != nil,
 	}
 }
 
-// countSpread counts a member as it is now. One that begins to stay on a host may let members of other values go.
+// countSpread counts a member as it is now. One that begins to stay on a host may let members of other values go, and
+// one whose claim is kept those of its set.
 func (g *group) countSpread(e *entry, next spreadMark) {
 	was := e.in.spread
-	if was.value != "" && next.stay && !was.stay {
+	if was.value != "" && (next.stay && !was.stay || next.kept && !was.kept) {
 		g.freed++
 	}
 	g.spread.count(was, -1)
@@ -68,12 +71,13 @@ func (x *spread) count(m spreadMark, n int) {
 	}
 }
 
-// line is in what a member that is held waits: its slot, and where there is a skew its value.
+// line is in what a member that is held waits: its slot, and where there is a skew its value and its set. What is kept
+// for a set lets others of it go, which must not wait behind those that it does not let go.
 func (g *group) line(e *entry) string {
 	if g.rule == nil || g.rule.Skew == 0 {
 		return g.slot(e)
 	}
-	return g.slot(e) + "\x00" + string(e.inst.Boot.With[g.rule.Spread])
+	return g.slot(e) + "\x00" + string(e.inst.Boot.With[g.rule.Spread]) + "\x00" + string(e.inst.Boot.Set().ID)
 }
 
 // skewLeft is how many members more the value of one that waits may have on hosts, and if that is none, why.
@@ -82,7 +86,7 @@ func (s *step) skewLeft(e *entry) (left uint32, why string) {
 	if g.rule.Skew == 0 {
 		return math.MaxUint32, ""
 	}
-	even := g.even(s.view)
+	even := s.even(e)
 	value := e.inst.Boot.With[g.rule.Spread]
 	left, least := even.Left(value)
 	if left > 0 {
@@ -91,19 +95,45 @@ func (s *step) skewLeft(e *entry) (left uint32, why string) {
 	return 0, fmt.Sprintf("%s %s has %d, %s has %d", g.rule.Spread, value, even.There(value), least, even.Stay(least))
 }
 
+// skewRefuses is why one that waits may not be granted a host of its value; nil if it may.
+func (s *step) skewRefuses(e *entry) *compute.Reason {
+	if g := e.group(); g != nil && g.rule != nil {
+		if left, why := s.skewLeft(e); left == 0 {
+			return g.breaks(why)
+		}
+	}
+	return nil
+}
+
 // skewLets says whether a member may be published, beside those of its line that are.
 func (s *step) skewLets(e *entry) bool {
 	left, _ := s.skewLeft(e)
 	return e.in.group.spread.out.by[e.in.group.line(e)] < left
 }
 
-// even is how the members of a group are spread over the values in the catalog.
-func (g *group) even(v View) compute.Even {
-	return compute.Even{
-		Skew: g.rule.Skew, Values: v.values(g.rule.Spread),
-		There: func(a compute.AxisValue) uint32 { return g.spread.there.by[string(a)] },
-		Stay:  func(a compute.AxisValue) uint32 { return g.spread.stay.by[string(a)] },
+// even is how the members of an entry's group are spread over the values in the catalog, as it is to be granted: with
+// what is kept for the rest of its set. The entry itself is not counted.
+func (s *step) even(e *entry) compute.Even {
+	g := e.group()
+	there := func(a compute.AxisValue) uint32 {
+		n := g.spread.there.by[string(a)]
+		if m := e.in.spread; m.there && string(m.value) == string(a) {
+			n--
+		}
+		return n
 	}
+	stay := func(a compute.AxisValue) uint32 {
+		n := g.spread.stay.by[string(a)]
+		if x := s.setOf(e.inst); x != nil && x.claimed > 0 {
+			for other := range x.members {
+				if m := other.in; other != e && m != nil && m.group == g && m.spread.kept && m.spread.value == a {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	return compute.Even{Skew: g.rule.Skew, Values: s.view.values(g.rule.Spread), There: there, Stay: stay}
 }
 
 // holdLoaded holds what waits since before the partition was loaded, of which nobody knows whether it is in a queue, so

@@ -27,7 +27,7 @@ import (
 //		[preemptible=delete|requeue [grace=30s]]
 //	boot ID reservation=R         it takes a placeholder of it
 //	reserve NAME ID... [as boot] for=2h [from=+1h]   hosts hold room for as many
-//	boot-set ID ID... [as boot]   boots that start all or not at all; priority=low,high: of the first and the rest
+//	boot-set ID ID... [as boot]   boots that start all or not at all; priority=low,high, group=, zone=: of the first and the rest
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
 //	change ID [project=p] [name=N] [set=KEY:VALUE|KEY:BYTES] [remove=KEY]
 //	claim|started|failed|returned|gone|changed|refused ID host=H

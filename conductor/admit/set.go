@@ -3,6 +3,7 @@
 package admit
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -264,7 +265,7 @@ func (s *step) takeKept(e *entry) {
 func (s *step) grantSet(x *set) {
 	for _, e := range sorted(x.members) {
 		r := e.kept().Report
-		if why := s.hostRefused(e, r); why != nil {
+		if why := cmp.Or(s.hostRefused(e, r), s.skewRefuses(e)); why != nil {
 			s.emit(s.denial(r, why))
 			s.loseKept(e)
 		} else if s.now.Sub(e.kept().heard) >= s.opts.SilentAfter {

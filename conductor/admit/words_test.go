@@ -78,10 +78,17 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 		r.Boot, r.Host = bootOf(t, a), ""
 	case "boot-set":
 		r.Host = ""
-		classes := strings.Split(a.key["priority"], ",")
+		each := map[string][]string{}
+		for _, key := range []string{"priority", "group", "zone"} {
+			if values := strings.Split(a.key[key], ","); len(values) > 1 {
+				each[key] = values
+			}
+		}
 		for i, id := range a.bare {
 			if id != "fail" {
-				a.key["priority"] = classes[min(i, len(classes)-1)]
+				for key, values := range each {
+					a.key[key] = values[min(i, len(values)-1)]
+				}
 				r.Set = append(r.Set, compute.SetBoot{Instance: long(id), Boot: *bootOf(t, a)})
 			}
 		}

@@ -46,3 +46,21 @@ func TestRefusedForTheCatalog(t *testing.T) {
 		}
 	}
 }
+
+// A change that is refused was never in force, unless it lost against another: it was there until it was taken back.
+func TestARefusedChangeMayHaveBeenInForce(t *testing.T) {
+	for message, want := range map[string]bool{
+		"somebody else changed the catalog at the same time": true, "is there, and differs": false,
+	} {
+		r := made()
+		r.Asks = append(r.Asks, Ask{
+			Load:  schedule.Load{Op: schedule.LoadQuota, Project: "red", Limits: compute.Resources{compute.VCPU: 1}},
+			Began: moment(1), Answered: moment(3), Tries: 1,
+			Why: &compute.Error{Kind: compute.KindConflict, Message: message},
+		})
+		limits := r.limitsAt("red", moment(2), moment(2.1))
+		if got := len(limits) > 1; got != want {
+			t.Errorf("%q: the limits may be %v", message, limits)
+		}
+	}
+}

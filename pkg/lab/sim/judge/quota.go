@@ -4,6 +4,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -150,7 +151,9 @@ func (r *Recording) inForce(decided, logged time.Time, about, heard func(Ask) bo
 	return last, len(known) == 0
 }
 
-// notMade says whether a change was refused since there was another: where it was asked for once, it was not made.
+// notMade says whether a change was refused since there was another: where it was asked for once, it was not made. One
+// that was made at the same time as another was there until it was taken back.
 func notMade(a Ask) bool {
-	return !a.OK && !a.Answered.IsZero() && a.Tries <= 1 && a.Why != nil && a.Why.Kind == compute.KindConflict
+	return !a.OK && !a.Answered.IsZero() && a.Tries <= 1 && a.Why != nil && a.Why.Kind == compute.KindConflict &&
+		!strings.Contains(a.Why.Message, "at the same time")
 }

@@ -11,10 +11,16 @@ import (
 // partitions are to notice nothing.
 func (g *generator) leaderless() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 55))
-	rare := func(f Fault) bool { return f.Kind == FaultRename || f.Kind == FaultClone || f.Kind == FaultWord }
-	if g.s.World.Partitions < 2 || !g.chance(0.06) || len(g.s.Faults) > few || slices.ContainsFunc(g.s.Faults, rare) {
+	rare := func(f Fault) bool { // than it should be, if it went
+		return slices.Contains([]string{
+			FaultRename, FaultClone, FaultWord, FaultDeposed, FaultParked, FaultQuorum, FaultApart, FaultRogue, FaultLie,
+			FaultUpgrade, FaultWipe, FaultRing, FaultNode, FaultCoordinators,
+		}, f.Kind)
+	}
+	if !g.chance(0.3) || len(g.s.Faults) == 0 || len(g.s.Faults) > 8 || slices.ContainsFunc(g.s.Faults, rare) {
 		return
 	}
+	g.s.World.Partitions = max(2, g.s.World.Partitions)
 	g.s.Faults = nil
 	at := g.between(0, g.length/2)
 	for range 1 + g.IntN(3) {
