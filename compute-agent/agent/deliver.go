@@ -71,6 +71,11 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 				over = append(over, p)
 			}
 		case <-overdue.C:
+			for _, p := range parts {
+				if p.open > 0 {
+					s.park(p.to)
+				}
+			}
 			s.running.Go(func() {
 				for ; left > 0; left-- {
 					a := <-answers
@@ -120,6 +125,7 @@ func (s *sender) finish(ctx context.Context, parts ...*part) {
 			s.free(p.to)
 			continue
 		}
+		s.park(p.to)
 		s.running.Go(func() { s.repeat(ctx, p) })
 	}
 }

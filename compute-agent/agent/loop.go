@@ -22,7 +22,7 @@ import (
 // out what was decided.
 //
 //	begin: hypervisor lists ─▶ reconciled ─▶ stream read to its end ─▶ alone under its name ─▶ caught up:
-//	all decided so far is carried out ─▶ reports acknowledged ─▶ settled: offers
+//	all decided so far is carried out ─▶ reports acknowledged, but those for what is late ─▶ settled: offers
 type loop struct {
 	a      *Agent
 	o      *Options
@@ -160,7 +160,7 @@ func (l *loop) iterate() {
 	committed := l.commit(now)
 	l.speak(now)
 	if committed {
-		if l.stream.settle(l.sender.progress()) {
+		if l.stream.settle(l.sender) {
 			l.log.Info("caught up", zap.Int("instances", len(l.tasks)))
 			l.fetches.Changed()
 		}

@@ -35,9 +35,10 @@ type sender struct {
 	waiting []said               // the oldest first
 	at      map[saidKey]int      // places in waiting
 	busy    map[destination]bool // a part for it is under way
+	late    map[destination]bool // and was not answered within parkAfter, or refused
 	total   int                  // how many were ever put
 	done    int                  // so many of the first ones are settled
-	open    map[int]bool         // the numbers of those that are not
+	open    map[int]destination  // of those that are not, by number
 	news    chan struct{}
 
 	running sync.WaitGroup // sends under way
@@ -72,7 +73,8 @@ type destination struct {
 func newSender(o Options, acked func([]said)) *sender {
 	return &sender{
 		reporter: o.Reporter, log: o.Log, retry: o.Timing.Retry, partitions: o.Partitions, acked: acked,
-		at: map[saidKey]int{}, busy: map[destination]bool{}, open: map[int]bool{}, news: make(chan struct{}, 1),
+		at: map[saidKey]int{}, busy: map[destination]bool{}, late: map[destination]bool{},
+		open: map[int]destination{}, news: make(chan struct{}, 1),
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *sender) queue(x said) {
 	case !again:
 		s.total++
 		x.number = s.total
-		s.open[x.number] = true
+		s.open[x.number] = x.to
 	case s.waiting[i].beacon || !s.behind(i):
 		x.number = s.waiting[i].number
 		s.waiting[i] = x
@@ -200,9 +202,33 @@ func (s *sender) settle(list []said) {
 	for _, x := range list {
 		delete(s.open, x.number)
 	}
-	for s.done < s.total && !s.open[s.done+1] {
+	for s.done < s.total {
+		if _, open := s.open[s.done+1]; open {
+			return
+		}
 		s.done++
 	}
+}
+
+// told says whether so many of the first ones are settled, but for those that go where it is late. They arrive there
+// before whatever else is said to that destination, and mean nothing to others.
+func (s *sender) told(first int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, to := range s.open {
+		if n <= first && !s.late[to] {
+			return false
+		}
+	}
+	return true
+}
+
+// park notes that a destination is late, and has whoever waits for what was told look again.
+func (s *sender) park(to destination) {
+	s.mu.Lock()
+	s.late[to] = true
+	s.mu.Unlock()
+	s.acked(nil)
 }
 
 // free lets the next batch have what waits for a destination.
@@ -210,5 +236,6 @@ func (s *sender) free(to destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.busy, to)
+	delete(s.late, to)
 	s.wake()
 }

@@ -234,6 +234,9 @@ func TestADestinationStandsForItself(t *testing.T) {
 		if put, done := s.progress(); put != 7 || done != 1 || acked() != 4 {
 			t.Errorf("%d of %d count as settled, %d as acknowledged; want 1 of 7, and 4", done, put, acked())
 		}
+		if !s.told(7) {
+			t.Error("what is late holds up whoever waits for all that was said")
+		}
 		close(l.back)
 		pass(time.Minute)
 		got, _ = l.heard()

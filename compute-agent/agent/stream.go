@@ -25,7 +25,7 @@ type stream struct {
 	history  bool    // what is unread was said before this journal had a position
 	toGreet  int     // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool    // toSettle is known
-	toSettle int     // reports to be acknowledged before the first offer
+	toSettle int     // reports to be told before the first offer
 	settled  bool    // they are
 
 	strangers []compute.Command // about what is not known here, until the hypervisor has been asked
@@ -49,15 +49,15 @@ func (s *stream) greeted(done int) bool {
 }
 
 // settle lets the host offer once everything that was true when it caught up has been told; it says so, once.
-// put is how many reports there were, and done how many of them are acknowledged.
-func (s *stream) settle(put, done int) bool {
+func (s *stream) settle(by *sender) bool {
 	if s.settled || !s.caughtUp {
 		return false
 	}
 	if !s.counted {
-		s.toSettle, s.counted = put, true
+		s.toSettle, _ = by.progress()
+		s.counted = true
 	}
-	s.settled = done >= s.toSettle
+	s.settled = by.told(s.toSettle)
 	return s.settled
 }
 

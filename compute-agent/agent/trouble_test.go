@@ -192,6 +192,36 @@ func TestAPartitionOfReportsWithoutALeader(t *testing.T) {
 	})
 }
 
+// An agent that is started while one partition of reports has no leader takes work of other projects, though it has
+// something to say about a machine of a project in that one.
+func TestStartedBesideAPartitionWithoutALeader(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		var at, elsewhere compute.Project = "p", "p0"
+		for i := 0; wire.Partition(elsewhere, 2) == wire.Partition(at, 2); i++ {
+			elsewhere = compute.Project(fmt.Sprint("p", i))
+		}
+		n := c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		c.boot(1, "small", func(b *compute.Build) { b.Project = at })
+		pass(10 * time.Second)
+		c.want(compute.StateActive)
+		stop(c, n)
+		c.mu.Lock()
+		c.away = func(rec wire.Record) bool { return rec.Topic == "reports" && string(rec.Key) == string(at) }
+		c.mu.Unlock()
+		n = c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		c.boot(2, "small", func(b *compute.Build) { b.Project = elsewhere })
+		pass(20 * time.Second)
+		c.want(compute.StateActive, compute.StateActive)
+		c.mu.Lock()
+		c.away = nil
+		c.mu.Unlock()
+		pass(3 * time.Minute)
+		stop(c, n)
+	})
+}
+
 // Nobody answers the claim: after a minute it is given back, and a grant that
 // comes then launches nothing.
 func TestGivenBack(t *testing.T) {
