@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/compute"
@@ -62,7 +63,7 @@ func (s *Service) change(ctx context.Context, op string, how How, decide decisio
 	case <-ctx.Done():
 		return catalog.Change{}, compute.Unavailable(op, ctx.Err())
 	}
-	if err := s.opts.View.Sync(ctx); err != nil {
+	if err := s.sync(ctx, how); err != nil {
 		return catalog.Change{}, compute.Unavailable(op, err)
 	}
 	base := s.Catalog()
@@ -74,6 +75,16 @@ func (s *Service) change(ctx context.Context, op string, how How, decide decisio
 		return ch, nil
 	}
 	return ch, s.write(ctx, op, ch, base)
+}
+
+// sync has read all that a decision looks at.
+func (s *Service) sync(ctx context.Context, how How) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return s.opts.View.Sync(ctx) })
+	if how.counts && s.opts.Counted != nil {
+		all.Go(func() error { return s.opts.Counted.Sync(ctx) })
+	}
+	return all.Wait()
 }
 
 // write sends a change and waits for it to come back.

@@ -23,7 +23,7 @@ type Log interface {
 	Send(ctx context.Context, recs ...wire.Record) error
 }
 
-// View brings Service.Apply, and whatever Options.Work looks at, up to now.
+// View brings what it is of up to now.
 type View interface {
 	// Sync returns when everything that was acknowledged to anybody before the
 	// call has been applied.
@@ -34,9 +34,10 @@ type View interface {
 type Options struct {
 	Topics  wire.Topics
 	Log     Log
-	View    View
+	View    View            // of the catalog: Service.Apply
 	Work    catalog.Work    // counts the queued and starting instances of a queue
 	Members catalog.Members // counts the members of a group
+	Counted View            // of what those two look at; only removals wait for it. nil: View is of that, too
 	Limits  catalog.Limits  // zero: catalog.DefaultLimits
 	// Timeout is how long a change may take in all; default 15 s.
 	Timeout time.Duration
@@ -140,6 +141,8 @@ func (s *Service) store(changes []catalog.Change) *catalog.Catalog {
 type How struct {
 	DryRun bool // only say what it would do
 	Drain  bool // removals: instances that wait are still built before the queues go
+
+	counts bool // the decision looks at what Counted is of
 }
 
 // AddFlavor offers a flavor. See catalog.Catalog.AddFlavor.
@@ -149,6 +152,7 @@ func (s *Service) AddFlavor(ctx context.Context, f compute.Flavor, how How) (cat
 
 // RemoveFlavor ends a flavor. See catalog.Catalog.RemoveFlavor.
 func (s *Service) RemoveFlavor(ctx context.Context, n compute.FlavorName, how How) (catalog.Change, error) {
+	how.counts = true
 	return s.change(ctx, "flavor remove", how, func(c *catalog.Catalog) (catalog.Change, error) {
 		return c.RemoveFlavor(n, s.opts.Work, how.Drain)
 	})
@@ -167,6 +171,7 @@ func (s *Service) AddCapability(ctx context.Context, capability compute.Capabili
 func (s *Service) RemoveCapability(
 	ctx context.Context, axis compute.AxisName, values []compute.AxisValue, how How,
 ) (catalog.Change, error) {
+	how.counts = true
 	return s.change(ctx, "capability remove", how, func(c *catalog.Catalog) (catalog.Change, error) {
 		return c.RemoveCapability(axis, values, s.opts.Work, how.Drain)
 	})
@@ -186,7 +191,7 @@ func (s *Service) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) (
 
 // RemoveGroup ends a group. See catalog.Catalog.RemoveGroup.
 func (s *Service) RemoveGroup(ctx context.Context, key compute.GroupKey) (catalog.Change, error) {
-	return s.change(ctx, "group delete", How{}, func(c *catalog.Catalog) (catalog.Change, error) {
+	return s.change(ctx, "group delete", How{counts: true}, func(c *catalog.Catalog) (catalog.Change, error) {
 		return c.RemoveGroup(key, s.opts.Members)
 	})
 }

@@ -284,3 +284,40 @@ func summary(c *catalog.Catalog) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// behind is a view that does not get on.
+type behind struct{}
+
+func (behind) Sync(context.Context) error { return errors.New("no leader") }
+
+// What is not counted does not wait for what is: only removals look at instances.
+func TestOnlyRemovalsWaitForInstances(t *testing.T) {
+	l := &topic{}
+	n := l.node()
+	n.opts.Counted = behind{}
+	ctx := t.Context()
+	group := compute.GroupKey{Project: "p", Name: "g"}
+	plain := small()
+	plain.Capabilities = nil
+	for what, change := range map[string]func() error{
+		"axis":   func() error { _, err := n.AddCapability(ctx, gpu("a100"), How{}); return err },
+		"flavor": func() error { _, err := n.AddFlavor(ctx, plain, How{}); return err },
+		"quota": func() error {
+			_, err := n.SetQuota(ctx, compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 1}}, How{})
+			return err
+		},
+	} {
+		if err := change(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, change := range map[string]func() error{
+		"flavor": func() error { _, err := n.RemoveFlavor(ctx, small().Name, How{}); return err },
+		"axis":   func() error { _, err := n.RemoveCapability(ctx, "gpu", nil, How{}); return err },
+		"group":  func() error { _, err := n.RemoveGroup(ctx, group); return err },
+	} {
+		if err := change(); compute.KindOf(err) != compute.KindUnavailable {
+			t.Errorf("%s is removed: %v", what, err)
+		}
+	}
+}

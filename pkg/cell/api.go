@@ -98,7 +98,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		views, tokens = append(views, reader), reader
 	}
 	offered = flavors.New(flavors.Options{
-		Topics: topics, Log: writer, View: syncers{entries, instances}, Logger: c.Log,
+		Topics: topics, Log: writer, View: entries, Counted: instances, Logger: c.Log,
 		Metrics: flavors.NewMetrics(c.metrics),
 		Work:    func(q compute.QueueName) int { return server.Work(q) },
 		Members: func(key compute.GroupKey) int { return server.Members(key) },
