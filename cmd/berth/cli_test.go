@@ -216,6 +216,8 @@ type far struct {
 }
 
 // Sync has nothing to catch up with.
+func (f *far) SyncPartition(ctx context.Context, _ int32) error { return f.Sync(ctx) }
+
 func (f *far) Sync(context.Context) error { return nil }
 
 // Send takes records as a broker does and has them acted upon.
