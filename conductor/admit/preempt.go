@@ -83,6 +83,11 @@ func (s *step) takeWhenDue(e *entry, now time.Time) bool {
 	n.Going = true
 	s.change(e, func(inst *compute.Instance) {
 		inst.GiveNotice(&n)
+		if c := inst.Command; c != nil && c.Grace == 0 && n.Until.After(n.At) { // somebody's, in the place of the stop
+			inst.Answer = &compute.PowerAnswer{
+				Op: c.Op, Command: c.Command, Failed: "the place of its machine was taken before it was done", At: s.at(),
+			}
+		}
 		inst.Command, inst.Confirm = nil, false
 	})
 	return true

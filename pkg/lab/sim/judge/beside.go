@@ -4,6 +4,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -42,13 +43,14 @@ func checkBeside(r *Recording) (wrong []Violation) {
 		})
 	}
 	for _, a := range r.Asks {
-		if !ofOne(a) || !during(a.Project, a.Began, besideTime) {
+		made := a.Why != nil && strings.Contains(a.Why.Message, "is not ready yet") // which is no matter of partitions
+		if !ofOne(a) || made || !during(a.Project, a.Began, besideTime) {
 			continue
 		}
 		if a.Answered.IsZero() || a.Answered.Sub(a.Began) > besideTime {
 			wrong = append(wrong, broken("beside", a.ID, a.Began,
-				"%s of %s, asked at %s, is answered at %s, though only a partition of other projects has no leader: %s",
-				a.Op, a.Name, r.At(a.Began), r.At(a.Answered), a.Err)...)
+				"%s of %s, asked at %s, is answered at %s in %d tries, though only a partition of other projects has no leader: %v",
+				a.Op, a.Name, r.At(a.Began), r.At(a.Answered), a.Tries, a.Why)...)
 		}
 	}
 	for n, w := range r.Log {

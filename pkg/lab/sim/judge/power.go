@@ -43,6 +43,7 @@ func commandOf(n int) compute.CommandID { return compute.CommandID(fmt.Sprintf("
 type course struct {
 	answer *compute.PowerAnswer
 	host   compute.HostID // that answered it
+	taken  bool           // the place of the machine was taken before
 	wrong  string
 }
 
@@ -64,7 +65,7 @@ func (r *Recording) followCommand(a Ask, id compute.CommandID) (x course) {
 		case i.Command != nil && i.Command.Command == id:
 			open, ignored = true, false
 		case i.Answer != nil && i.Answer.Command == id:
-			return course{answer: i.Answer, host: i.Host}
+			return course{answer: i.Answer, host: i.Host, taken: i.Notice() != nil && i.Notice().Going}
 		case open && active && i.Command == nil:
 			return course{wrong: "is in no record since " + r.At(w.Seen) + ", and was not answered"}
 		case open:
@@ -94,7 +95,7 @@ func (r *Recording) checkAnswer(a Ask, x course) []Violation {
 			r.At(a.Began),
 			r.At(x.answer.At),
 		)
-	case x.answer.Failed != "" && !r.Schedule.Hinders(x.host) && !(a.Power == "reboot" && did.stopped):
+	case x.answer.Failed != "" && !x.taken && !r.Schedule.Hinders(x.host) && !(a.Power == "reboot" && did.stopped):
 		return broken(
 			"power",
 			a.ID,
