@@ -59,6 +59,9 @@ func checkBeside(r *Recording) (wrong []Violation) {
 		for _, h := range r.Schedule.World.Hosts {
 			longest = max(longest, besideTime+h.Prepare.Duration()+h.Launch.Duration()+h.Destroy.Duration())
 		}
+		if r.takenLately(w) {
+			longest += listens
+		}
 		if w.Removed || i.State != compute.StateStarting && i.State != compute.StateDeleting ||
 			!during(i.Project, w.Seen, longest) {
 			continue
@@ -73,6 +76,16 @@ func checkBeside(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// listens is for how long a new owner of a partition does not believe hosts that what was there is gone.
+const listens = compute.SilentAfter / 2
+
+// takenLately says whether the partition of a record was taken over in the time before in which its owner listens.
+func (r *Recording) takenLately(w Written) bool {
+	return slices.ContainsFunc(r.Owners, func(o Owned) bool {
+		return o.Partition == w.Partition && !o.Seen.After(w.Seen) && w.Seen.Sub(o.Seen) < listens
+	})
 }
 
 // ofOne says whether a request is about one instance alone, and is repeated until it is answered.

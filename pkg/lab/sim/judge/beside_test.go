@@ -36,8 +36,12 @@ func TestCheckBeside(t *testing.T) {
 			late(away(r, "requests", 1, 60))
 			r.Asks[0].Load.Own = ""
 		},
-		"beside: vm-1 is starting since 3":  func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting) },
-		"beside: vm-1 is deleting since 3":  func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateDeleting) },
+		"beside: vm-1 is starting since 3": func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting) },
+		"beside: vm-1 is deleting since 3": func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateDeleting) },
+		"right: its partition was taken over before": func(r *Recording) {
+			lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting)
+			r.Owners = append(r.Owners, Owned{Seen: moment(2), Partition: 0})
+		},
 		"right: starting, of the partition": func(r *Recording) { lastAt(away(r, "reports", 0, 60), 20, compute.StateStarting) },
 		"right: it is queued for long":      func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateQueued) },
 	})
