@@ -5,6 +5,7 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -48,6 +49,8 @@ type pass struct {
 	began time.Time
 	probe bool // it finds out whether Kafka, or its own place, answers again, and should not take long
 	own   bool // the place has a circuit of its own
+	// elsewhere: what is asked is another place than this one, so it says nothing of this one that it is not answered
+	elsewhere bool
 }
 
 // outcome is what Kafka made of something.
@@ -77,7 +80,7 @@ func (b *breaker) enter(now time.Time, at place) (pass, error) {
 	if b.inside >= b.limit {
 		return pass{}, tooMany("limits."+b.name, fmt.Sprint(b.limit), "so many wait for Kafka at this node already")
 	}
-	c, own := b.places[at]
+	c, own := b.own(now, at)
 	if !own {
 		c = &b.node
 	}
@@ -86,7 +89,7 @@ func (b *breaker) enter(now time.Time, at place) (pass, error) {
 		return pass{}, unansweredFor(now.Sub(c.silent), at, own && b.node.silent.IsZero())
 	}
 	b.inside++
-	return pass{at, now, probe, own}, nil
+	return pass{at: at, began: now, probe: probe, own: own}, nil
 }
 
 // leave says what came of it. A place that did not answer is silent by itself if that was known, or if another has
@@ -96,7 +99,8 @@ func (b *breaker) leave(now time.Time, p pass, o outcome) {
 	defer b.mu.Unlock()
 	b.inside--
 	node := o
-	if half := now.Sub(p.began) / 2; o == unanswered && (p.own || b.answered.After(p.began.Add(half))) {
+	own, known := b.own(now, p.at)
+	if half := now.Sub(p.began) / 2; o == unanswered && (known || b.answered.After(p.began.Add(half))) {
 		node = abandoned
 	}
 	b.node.leave(now, p.probe && !p.own, node)
@@ -105,14 +109,43 @@ func (b *breaker) leave(now time.Time, p pass, o outcome) {
 		delete(b.places, p.at)
 		return
 	}
-	c := b.places[p.at]
-	if c == nil && o == unanswered {
-		c = new(circuit)
-		b.places[p.at] = c
+	if !known && o == unanswered && !p.elsewhere {
+		own = new(circuit)
+		b.places[p.at] = own
 	}
-	if c != nil {
-		c.leave(now, p.probe && p.own, o)
+	if own != nil {
+		own.leave(now, p.probe && p.own, o)
 	}
+}
+
+// own is the circuit of a place that did not answer. One that nobody has asked for since is forgotten: the place may
+// have been silent with all others, and answer again as they do.
+func (b *breaker) own(now time.Time, at place) (*circuit, bool) {
+	c := b.places[at]
+	if c != nil && c.forgotten(now) {
+		delete(b.places, at)
+		c = nil
+	}
+	return c, c != nil
+}
+
+// goElsewhere is called by a probe of the node that has found out that another place answers than its own. Its own may
+// take long to say whether it does, and others need not wait for that.
+func (b *breaker) goElsewhere(now time.Time, p pass) pass {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.probe && !p.own {
+		b.node.probing, b.node.nextProbe, p.probe = false, now, false
+	}
+	return p
+}
+
+// nodeAnswers is called when it is known that others answer than a place that does not.
+func (b *breaker) nodeAnswers(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = now
+	b.node.leave(now, false, answered)
 }
 
 // answers is called when something else has shown that a place answers.
@@ -128,7 +161,8 @@ func (b *breaker) answers(now time.Time, at place) {
 func (b *breaker) knowsSilent(at place) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.places[at] != nil
+	_, own := b.own(time.Now(), at)
+	return own
 }
 
 // tooMany refuses what this node has no room for now.
@@ -171,6 +205,7 @@ func (b *breaker) state(now time.Time) (inside int, silent time.Duration, alone 
 	if !b.node.silent.IsZero() {
 		return b.inside, max(now.Sub(b.node.silent), time.Nanosecond), 0
 	}
+	maps.DeleteFunc(b.places, func(_ place, c *circuit) bool { return c.forgotten(now) })
 	return b.inside, 0, len(b.places)
 }
 
@@ -184,6 +219,13 @@ type circuit struct {
 	probing      bool      // a probe is under way
 	failedProbes int       // probes in a row that were not answered
 	nextProbe    time.Time // silent: the next probe is not let in before then
+}
+
+// forgetAfter is how long after the last answer in vain a circuit is forgotten that nobody has asked for since.
+const forgetAfter = time.Minute
+
+func (c *circuit) forgotten(now time.Time) bool {
+	return !c.probing && now.Sub(c.nextProbe) > forgetAfter
 }
 
 func (c *circuit) enter(now time.Time) (probe, ok bool) {

@@ -111,7 +111,7 @@ func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error
 	came := abandoned
 	defer func() { s.writes.leave(time.Now(), in, came) }()
 	if in.probe { // nobody else may try meanwhile, and a change may take long
-		if came, err = s.probe(ctx, in); err != nil {
+		if in, came, err = s.probe(ctx, in); err != nil {
 			return nil, err
 		}
 		came = abandoned

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -108,6 +109,77 @@ func onePartitionIsSilent(t *testing.T, alone bool) {
 	telemetrytest.Is(t, reg, 0, "berth_api_silent_partitions", "what", "publishing")
 	close(stop)
 	<-stopped
+}
+
+// After all of Kafka was silent nothing is left of it at a node that nobody asks for the same again.
+func TestPlacesAreForgotten(t *testing.T) {
+	g, now := newBreaker("publishing", 100), time.Now()
+	for _, at := range []place{{"host.h1", 0}, {"r", 1}} {
+		in, err := g.enter(now, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.leave(now, in, unanswered)
+	}
+	in, err := g.enter(now, place{"r", 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.leave(now, in, unanswered)
+	g.answers(now.Add(time.Second), place{"r", 2})
+	if _, silent, alone := g.state(now.Add(2 * time.Second)); silent != 0 || alone != 1 {
+		t.Errorf("silent for %s, %d by themselves", silent, alone)
+	}
+	later := now.Add(2 * time.Second).Add(forgetAfter)
+	if _, _, alone := g.state(later); alone != 0 {
+		t.Errorf("%d are silent that nobody has asked for", alone)
+	}
+	if in, err := g.enter(later, place{"r", 0}); err != nil || in.probe {
+		t.Errorf("%+v, %v", in, err)
+	}
+}
+
+// A write that reading cannot probe, and that hangs, holds up nobody once another place has answered.
+func TestAWriteThatHangsAfterItsProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.silence(true)
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
+		n.silence(false)
+		time.Sleep(probeEvery)
+		hangs := make(chan error, 1)
+		go func() {
+			hangs <- n.withBreaker(t.Context(), place{"host.h1", 0}, func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		synctest.Wait()
+		_, other := n.beside()
+		into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{Project: other, Flavor: "m1.small"}), 202)
+		if err := <-hangs; compute.KindOf(err) != compute.KindTimeout {
+			t.Error(err)
+		}
+	})
+}
+
+// While nobody else asks for anything, the node finds out that it is one partition alone that is silent.
+func TestOnePartitionIsSilentInAQuietCell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		one, _ := n.beside()
+		away := n.partition(one)
+		n.setAway(&away)
+		boot := func() answer { return n.do("POST", "/v1/instances", rest.Boot{Project: one, Flavor: "m1.small"}) }
+		boot().refused(504, compute.KindTimeout)
+		time.Sleep(probeEvery)
+		boot().refused(503, compute.KindUnavailable) // a probe
+		if _, silent, alone := n.writes.state(time.Now()); silent != 0 || alone != 1 {
+			t.Errorf("silent for %s, %d by themselves", silent, alone)
+		}
+	})
 }
 
 // What waits for all partitions, as an evacuation does, is refused while one does not answer, and closes nothing for

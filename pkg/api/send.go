@@ -36,7 +36,7 @@ func (s *Server) withBreaker(ctx context.Context, at place, write func(context.C
 	defer func() { s.writes.leave(time.Now(), in, came) }()
 	ctx = context.WithoutCancel(ctx)
 	if in.probe {
-		if came, err = s.probe(ctx, in); err != nil {
+		if in, came, err = s.probe(ctx, in); err != nil {
 			return err
 		}
 		came = unanswered
@@ -80,16 +80,50 @@ func publishOutcome(topic string, err error) (outcome, error) {
 // probe finds out, before a write that was let in as a probe, whether Kafka answers, so
 // that nothing was written if it is still silent. The breaker of the readers cannot refuse
 // it, or it would be no probe, and is not opened by it: it may be briefer than readers are.
-func (s *Server) probe(ctx context.Context, in pass) (outcome, error) {
-	of := in.at.partition
-	if in.at.topic != s.config.Topics.Requests() { // readers do not catch up with it
+func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
+	ctx, of := context.WithoutCancel(ctx), in.at.partition
+	elsewhere := in.at.topic != s.config.Topics.Requests() // readers do not catch up with it
+	if elsewhere {
 		of = s.anyPartition()
 	}
-	came, err := s.sync(context.WithoutCancel(ctx), of, s.writes.probeTimeout(in))
+	others, stop := s.probeOthers(ctx, in)
+	came, err := s.sync(ctx, of, s.writes.probeTimeout(in))
 	if came == answered {
-		s.reads.answers(time.Now(), place{partition: of})
+		stop()
 	}
-	return came, err
+	<-others
+	stop()
+	switch {
+	case came == answered:
+		s.reads.answers(time.Now(), place{partition: of})
+		if elsewhere {
+			in = s.writes.goElsewhere(time.Now(), in)
+		}
+	case elsewhere:
+		in.elsewhere = true
+	}
+	return in, came, err
+}
+
+// probeOthers finds out whether others than a place that did not answer do, if this node does not know. done is closed
+// when it has, or after stop.
+func (s *Server) probeOthers(ctx context.Context, in pass) (done <-chan struct{}, stop func()) {
+	ended := make(chan struct{})
+	_, silent, _ := s.writes.state(time.Now())
+	if silent == 0 || !in.own {
+		close(ended)
+		return ended, func() {}
+	}
+	ctx, stop = context.WithCancel(ctx)
+	go func() {
+		defer close(ended)
+		of := s.anyPartition()
+		if came, _ := s.sync(ctx, of, firstProbeTimeout); came == answered {
+			s.writes.nodeAnswers(time.Now())
+			s.reads.answers(time.Now(), place{partition: of})
+		}
+	}()
+	return ended, stop
 }
 
 // anyPartition is one of which nothing bad is known, if there is one.
