@@ -19,13 +19,13 @@ type caller struct {
 const every int32 = -1
 
 // lateEnds is how long the ends of all partitions are waited for on behalf of a caller that wants to know one. One
-// question for all is cheap while all goes well; while one partition has no leader it has no answer.
-const lateEnds = 300 * time.Millisecond
+// question for all is cheap, also for brokers that are slow; while one partition has no leader it has no answer.
+const lateEnds = time.Second
 
 // question asks where one partition ends, or every one, on behalf of all that wait for it.
 type question struct {
 	asked []caller  // they wait for its answer
-	next  []caller  // who came while it was under way: its answer may be older than they are
+	next  []caller  // callers that came while it was under way: its answer may be older than they are
 	since time.Time // when it was asked; zero: it is not under way
 }
 

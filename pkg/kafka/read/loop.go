@@ -28,7 +28,8 @@ type readLoop struct {
 	view       fetch.View          // what fetches go by
 	busy       map[int32]bool      // brokers with an open fetch
 	refreshing bool                // a goroutine asks for the leaders
-	fails      int                 // fetches that failed in a row
+	fails      int                 // fetches that failed, while any partition has not been fetched since it failed
+	failing    map[int32]bool      // those partitions
 	sawEnd     bool                // the last batch that was handed over said End
 	began      time.Time           // when the last fetch was
 	told       bool                // some batch has said End: before, nobody is told of any
@@ -53,7 +54,7 @@ type leaderView struct {
 func newReadLoop(r *Reader, src *fetch.Source, at fetch.Cursors) *readLoop {
 	return &readLoop{
 		r: r, src: src, at: at, view: src.Current(), busy: map[int32]bool{},
-		questions: map[int32]*question{}, lateEnds: time.NewTimer(lateEnds),
+		failing: map[int32]bool{}, questions: map[int32]*question{}, lateEnds: time.NewTimer(lateEnds),
 		answers: make(chan fetch.Fetched), views: make(chan leaderView), answeredEnds: make(chan ends),
 	}
 }
@@ -170,7 +171,7 @@ func (l *readLoop) aloneIn(f fetch.Request) bool {
 func (l *readLoop) deliver(ctx context.Context, f fetch.Fetched) error {
 	if f.Err != nil {
 		for p := range f.Fetch.From {
-			l.at[p].Lost = true
+			l.at[p].Lost, l.failing[p] = true, true
 		}
 		return l.refreshLeaders(ctx, f.Err)
 	}
@@ -180,11 +181,13 @@ func (l *readLoop) deliver(ctx context.Context, f fetch.Fetched) error {
 	for _, part := range f.Parts {
 		if part.Err != nil {
 			l.at[part.Partition].MarkLost(part)
+			l.failing[part.Partition] = true
 			if trouble == nil || kafka.IsFatal(part.Err) {
 				trouble = part.Err
 			}
 			continue
 		}
+		delete(l.failing, part.Partition)
 		if l.at[part.Partition].Next != part.From {
 			continue // asked of the leader before this one too, and that answer has come
 		}
@@ -203,8 +206,10 @@ func (l *readLoop) deliver(ctx context.Context, f fetch.Fetched) error {
 	if trouble != nil {
 		return l.refreshLeaders(ctx, trouble)
 	}
-	l.fails = 0
-	l.src.Outage.Fine()
+	if len(l.failing) == 0 {
+		l.fails = 0
+		l.src.Outage.Fine()
+	}
 	l.verifyLeaders(ctx)
 	return nil
 }
@@ -272,7 +277,7 @@ func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 			l.views <- leaderView{err: err}
 			return
 		}
-		v, err := l.src.RefreshKnown(ctx) // those of the others are of use while one partition has none
+		v, err := l.src.RefreshKnown(ctx) // one without a leader hides no other
 		l.views <- leaderView{v, err}
 	}()
 	return nil

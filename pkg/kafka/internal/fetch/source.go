@@ -226,12 +226,15 @@ func (s *Source) VerifyLeaders(ctx context.Context) error {
 		return s.Shared.VerifyLeaders(ctx, s)
 	}
 	v := s.Current()
+	var leaderless error // what is said of the others counts all the same
 	for _, broker := range v.nonLeaders() {
-		if _, err := s.Ask(ctx, s.broker(broker)); err != nil {
+		learned, err := s.Ask(ctx, s.broker(broker))
+		if err != nil && learned.Leaders == nil {
 			return err
 		}
+		leaderless = errors.Join(leaderless, err)
 	}
-	return nil
+	return leaderless
 }
 
 // nonLeaders are brokers to ask so that each partition's is not its leader: one,
@@ -381,6 +384,9 @@ func (s *Source) End(ctx context.Context, p int32) (int64, error) {
 		v, err := s.viewOf(ctx, s.Client, p)
 		if err != nil {
 			return 0, err
+		}
+		if was := s.Current(); was.Leaders != nil && was.Id != v.Id {
+			return 0, replaced(s.Topic)
 		}
 		for _, broker := range v.nonLeaders() {
 			other, err := s.viewOf(ctx, s.broker(broker), p)
