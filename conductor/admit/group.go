@@ -125,7 +125,9 @@ func (s *State) regroup(e *entry) {
 		g.recount(&g.there, &e.in.thereAs, there)
 		s.touch(g)
 	}
-	g.countSpread(e, g.spreadMark(e))
+	if freed := g.freed; g.countSpread(e, g.spreadMark(e)) != freed {
+		s.touch(g)
+	}
 }
 
 func (s *State) leaveGroup(e *entry) {

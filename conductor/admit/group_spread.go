@@ -47,8 +47,8 @@ func (g *group) spreadMark(e *entry) spreadMark {
 }
 
 // countSpread counts a member as it is now. One that begins to stay on a host may let members of other values go, and
-// one whose claim is kept those of its set.
-func (g *group) countSpread(e *entry, next spreadMark) {
+// one whose claim is kept those of its set. It answers how many have been freed.
+func (g *group) countSpread(e *entry, next spreadMark) int {
 	was := e.in.spread
 	if was.value != "" && (next.stay && !was.stay || next.kept && !was.kept) {
 		g.freed++
@@ -56,6 +56,7 @@ func (g *group) countSpread(e *entry, next spreadMark) {
 	g.spread.count(was, -1)
 	g.spread.count(next, 1)
 	e.in.spread = next
+	return g.freed
 }
 
 func (x *spread) count(m spreadMark, n int) {
