@@ -137,7 +137,8 @@ func (s *Server) readBack(
 	ctx context.Context, was asked, req *compute.Request, in *bootInput,
 ) (*acceptedOutput, error) {
 	at := instanceKey{req.Project, req.Instance}
-	if err := s.catchUp(context.WithoutCancel(ctx), at.project); err != nil { // what was begun is finished, for the next request
+	ctx = context.WithoutCancel(ctx) // what was begun is finished, for the next request
+	if err := s.catchUp(ctx, at.project); err != nil {
 		return nil, errUnsettled(at.id, err)
 	}
 	s.views.instances.accept([]asked{was}, nil) // it was read: nothing, unless the conductor will refuse it

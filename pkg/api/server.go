@@ -57,8 +57,9 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	told := events.NewLog(events.NameOf(c.InstancesID), c.Events, c.Partitions)
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told, syncs: newSharedSyncs(c.Syncer, c.Partitions),
-		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told,
+		syncs: newSharedSyncs(c.Syncer, c.Partitions),
+		door:  newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages),

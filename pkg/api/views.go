@@ -252,8 +252,8 @@ func (s *Server) dropRefused(ctx context.Context) error {
 	return err
 }
 
-// leaveOutUnread leaves of what was decided the partitions with which this node catches up: what was decided before is in
-// its views then.
+// leaveOutUnread removes from what was decided the partitions that this node could not catch up with. What was decided
+// in the others is in its views.
 func (s *Server) leaveOutUnread(ctx context.Context, decided map[int32]int64) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex

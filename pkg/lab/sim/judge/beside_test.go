@@ -19,8 +19,8 @@ func TestCheckBeside(t *testing.T) {
 	late := func(r *Recording) {
 		r.Asks[0].Answered, r.Asks[0].Load.Own = moment(17), "id"
 	}
-	lastAt := func(r *Recording, at schedule.Seconds, was compute.State) {
-		r.Log[len(r.Log)-1].Seen = moment(at)
+	last := func(r *Recording, was compute.State) {
+		r.Log[len(r.Log)-1].Seen = moment(20)
 		r.Log[len(r.Log)-2].Instance.State = was
 	}
 	sees(t, checkBeside, map[string]func(*Recording){
@@ -36,13 +36,13 @@ func TestCheckBeside(t *testing.T) {
 			late(away(r, "requests", 1, 60))
 			r.Asks[0].Load.Own = ""
 		},
-		"beside: vm-1 is starting since 3": func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting) },
-		"beside: vm-1 is deleting since 3": func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateDeleting) },
+		"beside: vm-1 is starting since 3": func(r *Recording) { last(away(r, "reports", 1, 60), compute.StateStarting) },
+		"beside: vm-1 is deleting since 3": func(r *Recording) { last(away(r, "reports", 1, 60), compute.StateDeleting) },
 		"right: its partition was taken over before": func(r *Recording) {
-			lastAt(away(r, "reports", 1, 60), 20, compute.StateStarting)
+			last(away(r, "reports", 1, 60), compute.StateStarting)
 			r.Owners = append(r.Owners, Owned{Seen: moment(2), Partition: 0})
 		},
-		"right: starting, of the partition": func(r *Recording) { lastAt(away(r, "reports", 0, 60), 20, compute.StateStarting) },
-		"right: it is queued for long":      func(r *Recording) { lastAt(away(r, "reports", 1, 60), 20, compute.StateQueued) },
+		"right: starting, of the partition": func(r *Recording) { last(away(r, "reports", 0, 60), compute.StateStarting) },
+		"right: it is queued for long":      func(r *Recording) { last(away(r, "reports", 1, 60), compute.StateQueued) },
 	})
 }

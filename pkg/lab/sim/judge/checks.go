@@ -52,8 +52,8 @@ func checks() []func(*Recording) []Violation {
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
-		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried, checkGroups,
-		checkSets, checkWholes, checkPreempted, checkNeeded, checkReserved,
+		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried,
+		checkGroups, checkSets, checkWholes, checkPreempted, checkNeeded, checkReserved,
 		checkBeside,
 	}
 }
@@ -101,8 +101,8 @@ func checkEnded(r *Recording) (wrong []Violation) {
 }
 
 // well is when the last thing that keeps hosts from taking work is over. A host that has met an agent of its own name
-// takes nothing for a minute after the last word about that one, which may come when it has just ended. One that lost its
-// journal beside a copy of it is not believed about its machines for ten more.
+// takes nothing for a minute after the last word about that one, which may come when it has just ended. A host that lost
+// its journal beside a copy of it is not believed about its machines for ten minutes more.
 func (r *Recording) well() time.Time {
 	at := latest(r.Calm, r.Up)
 	for _, c := range r.Clones {
