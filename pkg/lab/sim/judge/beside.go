@@ -4,7 +4,6 @@ package judge
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -43,8 +42,7 @@ func checkBeside(r *Recording) (wrong []Violation) {
 		})
 	}
 	for _, a := range r.Asks {
-		made := a.Why != nil && strings.Contains(a.Why.Message, "is not ready yet") // which is no matter of partitions
-		if !ofOne(a) || made || !during(a.Project, a.Began, besideTime) {
+		if !ofOne(a) || r.comesOrGoes(a.Boot) || !during(a.Project, a.Began, besideTime) {
 			continue
 		}
 		if a.Answered.IsZero() || a.Answered.Sub(a.Began) > besideTime {
@@ -76,6 +74,14 @@ func checkBeside(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// comesOrGoes says whether the flavor of a boot is added or removed meanwhile: its queue is made by a queue manager that
+// has read all instances, and a partition of those may have no leader.
+func (r *Recording) comesOrGoes(b *compute.Boot) bool {
+	return b != nil && slices.ContainsFunc(r.Schedule.Load, func(l schedule.Load) bool {
+		return l.Flavor != nil && l.Flavor.Name == b.Flavor
+	})
 }
 
 // listens is for how long a new owner of a partition does not believe hosts that what was there is gone.
