@@ -160,22 +160,35 @@ func TestReportsWithoutAnswer(t *testing.T) {
 	})
 }
 
+// inTwoPartitions are two projects of which the reports are in different partitions.
+func inTwoPartitions() (at, elsewhere compute.Project) {
+	at, elsewhere = "p", "p0"
+	for i := 0; wire.Partition(elsewhere, 2) == wire.Partition(at, 2); i++ {
+		elsewhere = compute.Project(fmt.Sprint("p", i))
+	}
+	return at, elsewhere
+}
+
+// reportsOf says which records are reports of a project.
+func reportsOf(p compute.Project) func(wire.Record) bool {
+	return func(rec wire.Record) bool { return rec.Topic == "reports" && string(rec.Key) == string(p) }
+}
+
+// setAway has nobody take such records; nil: all are taken.
+func (c *cell) setAway(away func(wire.Record) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = away
+}
+
 // While one partition of reports has no leader, the instances of other projects start and end, and once it has one
 // again, so do those of its own.
 func TestAPartitionOfReportsWithoutALeader(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
-		var at, elsewhere compute.Project = "p", "p0"
-		for i := 0; wire.Partition(elsewhere, 2) == wire.Partition(at, 2); i++ {
-			elsewhere = compute.Project(fmt.Sprint("p", i))
-		}
+		at, elsewhere := inTwoPartitions()
 		n := c.start(dir, fake.Options{}, nil)
 		pass(10 * time.Second)
-		setAway := func(away func(wire.Record) bool) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.away = away
-		}
-		setAway(func(rec wire.Record) bool { return rec.Topic == "reports" && string(rec.Key) == string(at) })
+		c.setAway(reportsOf(at))
 		c.boot(1, "small", func(b *compute.Build) { b.Project = at })
 		pass(10 * time.Second)
 		c.boot(2, "small", func(b *compute.Build) { b.Project = elsewhere })
@@ -185,7 +198,7 @@ func TestAPartitionOfReportsWithoutALeader(t *testing.T) {
 		c.delete(2)
 		pass(10 * time.Second)
 		c.want(compute.StateQueued, compute.StateDeleted, compute.StateActive)
-		setAway(nil)
+		c.setAway(nil)
 		pass(3 * time.Minute)
 		c.want(compute.StateActive, compute.StateDeleted, compute.StateActive)
 		stop(c, n)
@@ -196,27 +209,20 @@ func TestAPartitionOfReportsWithoutALeader(t *testing.T) {
 // something to say about a machine of a project in that one.
 func TestStartedBesideAPartitionWithoutALeader(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
-		var at, elsewhere compute.Project = "p", "p0"
-		for i := 0; wire.Partition(elsewhere, 2) == wire.Partition(at, 2); i++ {
-			elsewhere = compute.Project(fmt.Sprint("p", i))
-		}
+		at, elsewhere := inTwoPartitions()
 		n := c.start(dir, fake.Options{}, nil)
 		pass(10 * time.Second)
 		c.boot(1, "small", func(b *compute.Build) { b.Project = at })
 		pass(10 * time.Second)
 		c.want(compute.StateActive)
 		stop(c, n)
-		c.mu.Lock()
-		c.away = func(rec wire.Record) bool { return rec.Topic == "reports" && string(rec.Key) == string(at) }
-		c.mu.Unlock()
+		c.setAway(reportsOf(at))
 		n = c.start(dir, fake.Options{}, nil)
 		pass(20 * time.Second)
 		c.boot(2, "small", func(b *compute.Build) { b.Project = elsewhere })
 		pass(20 * time.Second)
 		c.want(compute.StateActive, compute.StateActive)
-		c.mu.Lock()
-		c.away = nil
-		c.mu.Unlock()
+		c.setAway(nil)
 		pass(3 * time.Minute)
 		stop(c, n)
 	})

@@ -125,7 +125,7 @@ func (s *State) regroup(e *entry) {
 		g.recount(&g.there, &e.in.thereAs, there)
 		s.touch(g)
 	}
-	if freed := g.freed; g.countSpread(e, g.spreadMark(e)) != freed {
+	if g.countSpread(e, g.spreadMark(e)) {
 		s.touch(g)
 	}
 }

@@ -47,16 +47,16 @@ func (g *group) spreadMark(e *entry) spreadMark {
 }
 
 // countSpread counts a member as it is now. One that begins to stay on a host may let members of other values go, and
-// one whose claim is kept those of its set. It answers how many have been freed.
-func (g *group) countSpread(e *entry, next spreadMark) int {
+// one whose claim is kept those of its set: it says whether it may.
+func (g *group) countSpread(e *entry, next spreadMark) (frees bool) {
 	was := e.in.spread
-	if was.value != "" && (next.stay && !was.stay || next.kept && !was.kept) {
+	if frees = was.value != "" && (next.stay && !was.stay || next.kept && !was.kept); frees {
 		g.freed++
 	}
 	g.spread.count(was, -1)
 	g.spread.count(next, 1)
 	e.in.spread = next
-	return g.freed
+	return frees
 }
 
 func (x *spread) count(m spreadMark, n int) {

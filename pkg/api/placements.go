@@ -58,15 +58,7 @@ func (s *Server) askPlacements(ctx context.Context, in *placementsInput) (*place
 		return nil, err
 	}
 	var kinds []kind
-	caughtUp := map[compute.Project]error{} // for all ids
-	catchUp := func(p compute.Project) error {
-		err, done := caughtUp[p]
-		if !done {
-			err = s.catchUp(ctx, p)
-			caughtUp[p] = err
-		}
-		return err
-	}
+	catchUp := s.catchUpOnce(ctx) // for all ids
 	for i, a := range asked {
 		boot := &bootInput{Project: in.Project, Body: a.Boot, keys: in.keys}
 		k, err := s.readKind(ctx, "ask-placements", boot, cmp.Or(a.Count, 1), catchUp)

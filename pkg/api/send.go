@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,13 +87,17 @@ func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
 	if elsewhere {
 		of = s.anyPartition()
 	}
-	others, stop := s.probeOthers(ctx, in)
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	var others sync.WaitGroup
+	if _, silent, _ := s.writes.state(time.Now()); silent != 0 && in.own {
+		others.Go(func() { s.probeOthers(asking) })
+	}
 	came, err := s.sync(ctx, of, s.writes.probeTimeout(in))
 	if came == answered {
 		stop()
 	}
-	<-others
-	stop()
+	others.Wait()
 	switch {
 	case came == answered:
 		s.reads.answers(time.Now(), place{partition: of})
@@ -105,25 +110,13 @@ func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
 	return in, came, err
 }
 
-// probeOthers finds out whether others than a place that did not answer do, if this node does not know. done is closed
-// when it has, or after stop.
-func (s *Server) probeOthers(ctx context.Context, in pass) (done <-chan struct{}, stop func()) {
-	ended := make(chan struct{})
-	_, silent, _ := s.writes.state(time.Now())
-	if silent == 0 || !in.own {
-		close(ended)
-		return ended, func() {}
+// probeOthers finds out whether others than a place that did not answer do, where this node does not know.
+func (s *Server) probeOthers(ctx context.Context) {
+	of := s.anyPartition()
+	if came, _ := s.sync(ctx, of, firstProbeTimeout); came == answered {
+		s.writes.nodeAnswers(time.Now())
+		s.reads.answers(time.Now(), place{partition: of})
 	}
-	ctx, stop = context.WithCancel(ctx)
-	go func() {
-		defer close(ended)
-		of := s.anyPartition()
-		if came, _ := s.sync(ctx, of, firstProbeTimeout); came == answered {
-			s.writes.nodeAnswers(time.Now())
-			s.reads.answers(time.Now(), place{partition: of})
-		}
-	}()
-	return ended, stop
 }
 
 // anyPartition is one of which nothing bad is known, if there is one.
@@ -146,6 +139,19 @@ func (s *Server) catchUp(ctx context.Context, p compute.Project) error {
 		return s.catchUpTo(ctx, everyPartition)
 	}
 	return s.catchUpTo(ctx, wire.Partition(p, s.config.Partitions))
+}
+
+// catchUpOnce is catchUp that does it once for each project.
+func (s *Server) catchUpOnce(ctx context.Context) func(compute.Project) error {
+	done := map[compute.Project]error{}
+	return func(p compute.Project) error {
+		err, known := done[p]
+		if !known {
+			err = s.catchUp(ctx, p)
+			done[p] = err
+		}
+		return err
+	}
 }
 
 // catchUpTo is catchUp of a partition, or of every one. A probe goes on even if its caller hangs up: a caller that

@@ -145,19 +145,13 @@ func (s *Server) repeatedSet(
 	ctx context.Context, boots []*bootInput, each []compute.Request,
 ) (answer *setOutput, known bool, err error) {
 	answer = &setOutput{Body: rest.Instances{Items: []rest.Instance{}}}
-	caughtUp, ended := false, false
+	catchUp, ended := s.catchUpOnce(ctx), false
 	for i, req := range each {
 		if !boots[i].own() {
 			continue
 		}
 		at := instanceKey{req.Project, req.Instance}
-		k, ok, err := s.findExisting(at, func(p compute.Project) error {
-			if caughtUp {
-				return nil
-			}
-			caughtUp = true
-			return s.catchUp(ctx, p)
-		})
+		k, ok, err := s.findExisting(at, catchUp)
 		switch {
 		case err != nil:
 			return nil, false, err

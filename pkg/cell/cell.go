@@ -219,18 +219,18 @@ type syncers []*read.Reader
 
 // Sync asks all at once and answers when all are there.
 func (s syncers) Sync(ctx context.Context) error {
-	var all errgroup.Group
-	for _, r := range s {
-		all.Go(func() error { return r.Sync(ctx) })
-	}
-	return all.Wait()
+	return s.each(func(r *read.Reader) error { return r.Sync(ctx) })
 }
 
 // SyncPartition is Sync of one partition of each of their topics.
 func (s syncers) SyncPartition(ctx context.Context, p int32) error {
+	return s.each(func(r *read.Reader) error { return r.SyncPartition(ctx, p) })
+}
+
+func (s syncers) each(sync func(*read.Reader) error) error {
 	var all errgroup.Group
 	for _, r := range s {
-		all.Go(func() error { return r.SyncPartition(ctx, p) })
+		all.Go(func() error { return sync(r) })
 	}
 	return all.Wait()
 }

@@ -148,12 +148,12 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 // hopeless is what is begun again though a hypervisor said that no host can build it, to
 // an agent that nothing happened to.
 func (r *Recording) hopeless() (wrong []Violation) {
-	placeholder := map[compute.InstanceID]bool{}
-	for _, w := range r.Log {
-		placeholder[w.Instance.ID] = placeholder[w.Instance.ID] || w.Instance.IsPlaceholder()
-	}
+	reserving := r.ofReservations()
 	for _, b := range r.Broke {
-		if b.Class != compute.FailureRequest || r.Schedule.Stops(b.Host) || placeholder[b.Instance] {
+		if b.Class != compute.FailureRequest || r.Schedule.Stops(b.Host) {
+			continue
+		}
+		if i := reserving[b.Instance]; i.IsPlaceholder() {
 			continue // room is held on whatever host has it
 		}
 		for _, g := range r.Given {
