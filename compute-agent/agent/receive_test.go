@@ -39,6 +39,20 @@ func TestWorkForWhatIsHere(t *testing.T) {
 	}
 }
 
+// A conductor that denies a claim may publish the work again, and that may be here before the denial is. It is left in the
+// queue until the claim is answered: taken out as known it would be with nobody.
+func TestWorkWithAClaimThatIsNotAnswered(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		here := task.Task{Instance: id(1), Project: "p", Attempt: 2, Stage: task.Claiming, Answered: answered}
+		for attempt, want := range map[compute.Attempt]wire.Ack{1: wire.AckAccept, 2: wire.AckRelease, 3: wire.AckRelease} {
+			a := arrival{build: compute.Build{Instance: id(1), Project: "p", Attempt: attempt}, here: &here, offers: true}
+			if how, why := a.verdict(); how != want {
+				t.Errorf("attempt %d, while attempt 2 is claimed: %v (%s), want %v", attempt, how, why, want)
+			}
+		}
+	}
+}
+
 // Work that is not its queue's would be given back for ever.
 func TestWorkOfAnotherQueue(t *testing.T) {
 	for queue, ok := range map[compute.QueueName]bool{"q": true, "other": false} {

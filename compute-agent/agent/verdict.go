@@ -35,6 +35,9 @@ type arrival struct {
 // verdict is what becomes of the record; 0: the work is taken.
 func (a arrival) verdict() (how wire.Ack, why string) {
 	if a.here != nil {
+		if a.undecided() {
+			return wire.AckRelease, "its claim is not answered yet"
+		}
 		return known(*a.here, a.build)
 	}
 	again := a.delivery >= fetch.ThirdDelivery // no other host seems to want it
@@ -75,6 +78,13 @@ func (a arrival) fullOfGroup() bool {
 // passedOn says whether work of a group has been left to others by so many hosts that its queue is about to drop it. It
 // is taken out, and its conductor is told, which offers it again with what it knows of the group by then.
 func (a arrival) passedOn() bool { return a.fullOfGroup() && a.delivery >= fetch.LastDelivery }
+
+// undecided says whether this host has claimed the very attempt and has no answer yet. A conductor that denies a claim
+// may publish the work again, and that may be here before the denial is: if it were taken out of the queue as known,
+// nobody would have it.
+func (a arrival) undecided() bool {
+	return a.here.Stage == task.Claiming && a.here.Project == a.build.Project && a.here.Attempt == a.build.Attempt
+}
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its group has
 // enough members here, its user data is sealed under a key that this process has not, or its flavor was another when it

@@ -4,6 +4,8 @@ package admit
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -76,10 +78,32 @@ func (s *step) offerAnew(h *host, told bool) {
 		if !told && (offered || running(e.inst) && e.inst.Command != nil) {
 			s.emitEffects(e)
 		}
+		s.offerTaker(e)
 		if g := e.group(); g != nil && g.place == string(h.id) && !groups[g] {
 			groups[g] = true
 			s.offerMembers(g)
 		}
+	}
+}
+
+// offerLoaded offers what waits for one host alone, once it is loaded: the conductor before may have ended before it did,
+// of what became possible as time went by and is in no record; and what it offered is gone if the agent was started again
+// while nobody listened.
+func (s *step) offerLoaded() {
+	for _, id := range slices.Sorted(maps.Keys(s.hosts)) {
+		for _, e := range sorted(s.hosts[id].instances) {
+			if pinned(e.inst) && e.group() == nil && e.inst.State == compute.StateQueued && e.pub.told {
+				s.emitEffects(e)
+			}
+			s.offerTaker(e)
+		}
+	}
+}
+
+// offerTaker offers again what has taken a placeholder, and was perhaps offered before.
+func (s *step) offerTaker(p *entry) {
+	if t := s.takerOf(p.inst); t != nil && t.inst.State == compute.StateQueued && t.pub.told {
+		s.emitEffects(t)
 	}
 }
 

@@ -181,11 +181,11 @@ func TestNobodyTakesWhatIsNotPublished(t *testing.T) {
 	s := New(Defaults())
 	later := epoch.Add(time.Minute)
 	inst := &compute.Instance{Boot: compute.Boot{OnNoCapacity: compute.FailAtOnce}, ChangedAt: epoch}
-	if due := s.noCapacity(&entry{inst: inst}); !due.Equal(epoch.Add(s.opts.NoCapacityAfter)) {
+	if due := s.noCapacity(&entry{inst: inst, pub: &publication{}}); !due.Equal(epoch.Add(s.opts.NoCapacityAfter)) {
 		t.Errorf("published, it ends at %v", due)
 	}
 	inst.PublishAt = later
-	if due := s.noCapacity(&entry{inst: inst}); !due.Equal(later.Add(s.opts.NoCapacityAfter)) {
+	if due := s.noCapacity(&entry{inst: inst, pub: &publication{}}); !due.Equal(later.Add(s.opts.NoCapacityAfter)) {
 		t.Errorf("to be published at %v, it ends at %v", later, due)
 	}
 }

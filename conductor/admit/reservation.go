@@ -126,9 +126,13 @@ func (s *State) furthest(r *reservation) (best *entry) {
 	return best
 }
 
-// further says whether a placeholder has come further than another.
+// further says whether a placeholder has come further than another. A new owner of the partition takes no host for
+// silent; one that it has heard already is better.
 func (s *State) further(p, than *entry) bool {
 	if is := s.ready(p); is != s.ready(than) {
+		return is
+	}
+	if is := s.heard(p); is != s.heard(than) {
 		return is
 	}
 	return p.inst.State > than.inst.State

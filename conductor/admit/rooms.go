@@ -28,6 +28,12 @@ func (s *State) ready(p *entry) bool {
 	return p.inst.State == compute.StateActive && h != nil && !h.silent
 }
 
+// heard says whether a placeholder is on a host of which this owner of the partition has heard.
+func (s *State) heard(p *entry) bool {
+	h := s.hosts[p.inst.Host]
+	return h != nil && len(h.voices) > 0
+}
+
 // touchReservation has the reservation of a placeholder, or of what has taken one, looked at at the end of the step.
 func (s *step) touchReservation(inst *compute.Instance) {
 	if r := s.reservations[inst.ReservationKey()]; r != nil && !r.touched {

@@ -26,6 +26,7 @@ type share struct {
 	ahead    int      // how many of line have not left
 	held     heap[*entry]
 	loaded   []*entry  // waiting since before the partition was loaded, in no order yet
+	left     int       // of which the conductor before may not have done what followed from that they left the queue
 	claims   int       // since the last look
 	rate     int       // claims between the last two looks
 	idle     int       // looks since the last claim
@@ -107,7 +108,10 @@ func (s *step) sortAllLoaded() {
 // conductor before may have ended before it did what followed from e, which left its queue.
 func (s *step) repeatReleased(e *entry) {
 	h := s.shares[shareOf(e)]
-	if e.inst.State == compute.StateQueued || h == nil || h.ahead < s.opts.ShareLeast {
+	if e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero() || h == nil {
+		return // it is in the queue still
+	}
+	if h.left++; h.ahead+h.left < s.opts.ShareLeast {
 		return // of so few none was held
 	}
 	for _, last := range slices.Backward(h.line) {

@@ -396,6 +396,31 @@ func TestWhatTheLastTurnReleasedIsPublished(t *testing.T) {
 	}
 }
 
+// TestWhatATurnReleasedOfFewIsPublished: where two claims of one turn leave fewer than a window, the first of them has
+// released something all the same.
+func TestWhatATurnReleasedOfFewIsPublished(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	last := c.state.opts.ShareLeast + 1
+	c.boot("p", 1, last)
+	claimed := []compute.Build{c.take(), c.take()}
+	for _, b := range claimed {
+		c.claim(b)
+	}
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	var again []string
+	for _, b := range claimed {
+		for _, effect := range c.state.Resend(b.Instance, c.view, c.now).Effects {
+			if p, is := effect.(Publish); is {
+				again = append(again, short(p.Build.Instance))
+			}
+		}
+	}
+	if !slices.Contains(again, fmt.Sprint(last)) {
+		t.Errorf("published were %s, and not %d", again, last)
+	}
+}
+
 // TestWhatWasClaimedLongAgoDoesNotCount: the window is small again once nothing is held.
 func TestWhatWasClaimedLongAgoDoesNotCount(t *testing.T) {
 	c := newCrowd(t)

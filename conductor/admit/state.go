@@ -114,6 +114,9 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	if h := s.hosts[hostOf(inst)]; h != nil {
 		h.since = now
 	}
+	if inst.State == compute.StateQueued {
+		e.pub.unclaimed = now // that a claim is kept for it is in no record
+	}
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
 		switch {
@@ -125,6 +128,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 			s.awaitQueue(e)
 			s.unreleased = s.unreleased || view.listed(inst.Queue)
 		default:
+			e.pub.told = pinned(inst) // perhaps
 			s.setOut(e, true)
 			s.loadShare(e)
 			if g := e.group(); g != nil {
@@ -143,6 +147,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 func (s *State) Loaded(view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
 	st.releaseLoaded()
+	st.offerLoaded()
 	return st.done()
 }
 
@@ -153,14 +158,13 @@ func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	st.sortAllLoaded()
 	e := s.instances[id]
 	switch {
-	case e == nil || isCarried(e.inst): // that is published with the one that leads its set
+	case e == nil:
+	case isCarried(e.inst):
+		st.resendWhole(e)
 	case e.pub != nil && e.pub.state == pending: // it has been published since it was loaded
 	default:
 		st.emitEffects(e)
 		st.repeatReleased(e)
-		if t := st.takerOf(e.inst); t != nil && t.inst.State == compute.StateQueued && t.pub.state == unknown {
-			st.emitEffects(t) // it may have become possible with this record
-		}
 	}
 	return st.done()
 }

@@ -96,7 +96,7 @@ func (s *State) noCapacity(e *entry) time.Time {
 	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
-	since := latest(e.inst.UnclaimedSince(), e.keptLost())
+	since := latest(e.inst.UnclaimedSince(), e.pub.unclaimed)
 	if p := s.placeholderOf(e.inst); p != nil {
 		since = latest(since, fromOf(p))
 	}

@@ -82,6 +82,15 @@ func (s *step) offerWhole(x *set) {
 	}
 }
 
+// resendWhole offers a set anew of which a record is loaded that is published with another one's: that of the one that
+// leads may be older.
+func (s *step) resendWhole(e *entry) {
+	lead := s.instances[e.inst.Boot.Set().ID]
+	if lead != nil && lead.inst.State == compute.StateQueued && lead.pub.state == unknown {
+		s.emitEffects(lead)
+	}
+}
+
 // keepsOnOneHost says whether the rule of a group has all members on one host, and nothing else.
 func (g *group) keepsOnOneHost() bool {
 	return g != nil && g.rule != nil && cover.OnePlace(*g.rule)

@@ -155,7 +155,10 @@ func (s *Server) repeatedSet(
 		switch {
 		case err != nil:
 			return nil, false, err
-		case !ok || neverBooted(k):
+		case !ok:
+			continue
+		case neverBooted(k): // as it was deleted before
+			ended = true
 			continue
 		}
 		if err := s.checkRepeat(k, &req, boots[i]); err != nil {
