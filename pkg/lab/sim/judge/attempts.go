@@ -148,13 +148,16 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 // hopeless is what is begun again though a hypervisor said that no host can build it, to
 // an agent that nothing happened to.
 func (r *Recording) hopeless() (wrong []Violation) {
-	reserving := r.ofReservations()
+	last, reserving := r.last(), r.ofReservations()
 	for _, b := range r.Broke {
 		if b.Class != compute.FailureRequest || r.Schedule.Stops(b.Host) {
 			continue
 		}
-		if i := reserving[b.Instance]; i.IsPlaceholder() {
+		switch i := reserving[b.Instance]; {
+		case i.IsPlaceholder():
 			continue // room is held on whatever host has it
+		case i.Boot.Reservation() != "", r.partNamed(last[b.Instance].Boot.Name):
+			continue // the attempt may be over already: its set gives back, or it is in another room
 		}
 		for _, g := range r.Given {
 			if g.Spec.Instance == b.Instance && g.Spec.Attempt > b.Attempt && g.At.After(b.At) {

@@ -68,5 +68,10 @@ func TestCheckAttempts(t *testing.T) {
 			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
 			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
 		},
+		"right: its set has given back the attempt that no host can build": func(r *Recording) {
+			r.Asks[0].Set = "set-1"
+			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
+			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
+		},
 	})
 }

@@ -54,6 +54,9 @@ func checkLabels(r *Recording) (wrong []Violation) {
 	for _, w := range r.Log {
 		old, i := last[w.Instance.ID], w.Instance
 		last[i.ID] = i
+		if !w.Removed && i.Reason != nil && i.Reason.Code == compute.Preempted && i.State != compute.StateQueued {
+			deleted[i.ID] = time.Time{} // no client has asked for that, and none knows when
+		}
 		if w.Removed || old.ID == "" || maps.Equal(old.Boot.Metadata, i.Boot.Metadata) {
 			continue
 		}

@@ -45,6 +45,12 @@ func TestCheckLabels(t *testing.T) {
 			r.asks(9, schedule.Load{Op: schedule.LoadDelete}, nil)
 			asks(r, 10)
 		},
+		"right: its place is taken meanwhile": func(r *Recording) {
+			asks(r, 10)
+			i := r.Log[len(r.Log)-1].Instance
+			i.State, i.Reason = compute.StateDeleting, &compute.Reason{Code: compute.Preempted}
+			r.logged(11, i)
+		},
 		"got other labels at": func(r *Recording) {
 			has(r, 10.05, asks(r, 10), func(i *compute.Instance) { i.State = compute.StateDeleting })
 		},

@@ -107,13 +107,14 @@ func (r *Recording) covers(b Published) bool {
 	return true
 }
 
-// runApart finds sets that were offered whole and run on several hosts at a time.
+// runApart finds sets that were offered whole and run on several hosts at a time. Where the rule of their group becomes
+// another one they may.
 func (r *Recording) runApart(sets map[string][]Ask) (wrong []Violation) {
 	name := map[compute.InstanceID]string{}
 	for _, b := range r.Wholes {
 		for set, parts := range sets {
 			for _, a := range parts {
-				if a.ID == b.Instance {
+				if a.ID == b.Instance && !r.Schedule.Regroups(compute.GroupKey{Project: a.Project, Name: a.Boot.Group()}) {
 					for _, a := range parts {
 						name[a.ID] = set
 					}

@@ -18,7 +18,7 @@ func (s Schedule) Repeats() bool {
 	return s.Drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" ||
 			f.Kind == FaultRing && f.Key == RingManagers ||
-			f.Kind == FaultKill && strings.HasPrefix(f.Who, "queues-") && s.Ranked() // it dies over a tier that is made meanwhile
+			strings.HasPrefix(f.Who, "queues-") && s.Ranked() // another one makes a tier that it has not finished with
 	})
 }
 
