@@ -18,6 +18,11 @@ type Denied struct {
 	compute.Command
 }
 
+// denied says whether a claim was denied.
+func (r *Recording) denied(c compute.ClaimID) bool {
+	return slices.ContainsFunc(r.Denials, func(d Denied) bool { return d.Claim == c })
+}
+
 // checkDenied: a claim is answered in one way: a claim that the log grants is not denied, before
 // that or for as long as the grant holds. A conductor that denies it does not own its project any
 // more. Of twins neither is granted anything for as long as both are heard of.

@@ -17,8 +17,8 @@ import (
 const keptTime = 2 * time.Minute
 
 // checkKept: no machine is destroyed whose attempt made its instance active, unless
-// the next that is recorded is that it was to be deleted. What an operator says of
-// dead hosts, and what is wiped, does not count.
+// the next that is recorded is that it was to be deleted, or that its place was taken.
+// What an operator says of dead hosts, and what is wiped, does not count.
 func checkKept(r *Recording) (wrong []Violation) {
 	if r.losesMachines() {
 		return nil
@@ -29,7 +29,7 @@ func checkKept(r *Recording) (wrong []Violation) {
 		}
 		i, ok := r.meant(e)
 		next, late := r.next(i, e.At)
-		if ok && i.State == compute.StateActive && (late || next.State == compute.StateError) {
+		if ok && i.State == compute.StateActive && (late || next.State == compute.StateError && !preempted(next)) {
 			wrong = append(wrong, broken("kept", e.Instance, e.At,
 				"%s was active on %s, and was destroyed there", i.Boot.Name, i.Host)...)
 		}
@@ -67,8 +67,8 @@ func (r *Recording) meant(e fake.Event) (last compute.Instance, ok bool) {
 }
 
 // checkLost: nothing that ran is lost where hosts lose neither machines nor what
-// they know of them. Its own agent may say that a machine is gone only if somebody
-// took it.
+// they know of them, unless its place was taken. Its own agent may say that a machine
+// is gone only if somebody took it.
 func checkLost(r *Recording) (wrong []Violation) {
 	other := false
 	for _, f := range r.Schedule.Faults {
@@ -83,7 +83,7 @@ func checkLost(r *Recording) (wrong []Violation) {
 	was := map[compute.InstanceID]compute.State{}
 	for _, w := range r.Log {
 		i := w.Instance
-		if i.State == compute.StateError && was[i.ID] == compute.StateActive && !r.succeeded(i.Host) {
+		if i.State == compute.StateError && was[i.ID] == compute.StateActive && !preempted(i) && !r.succeeded(i.Host) {
 			wrong = append(wrong, broken("kept", i.ID, w.Seen,
 				"%s was lost, and its host has only had another name, or a twin: %s", i.Boot.Name, i.Reason)...)
 		}

@@ -35,6 +35,29 @@ func TestCheckOrphans(t *testing.T) {
 	})
 }
 
+// A machine may be lost whose place was taken, and that of nothing else.
+func TestCheckKeptAndLost(t *testing.T) {
+	lost := func(why compute.ReasonCode) func(*Recording) {
+		return func(r *Recording) {
+			noticed(r, 20, 20)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultRename, Who: "host-1"}}
+			gone := fake.Event{At: moment(41), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1}
+			r.Machines = append(r.Machines, gone)
+			i := r.Log[len(r.Log)-1].Instance
+			i.State, i.Reason = compute.StateError, &compute.Reason{Code: why}
+			r.logged(42, i)
+		}
+	}
+	sees(t, checkKept, map[string]func(*Recording){
+		"right: its place was taken":   lost(compute.Preempted),
+		"vm-1 was active on host-1, a": lost(compute.HostLost),
+	})
+	sees(t, checkLost, map[string]func(*Recording){
+		"right: its place was taken": lost(compute.Preempted),
+		"vm-1 was lost, and its":     lost(compute.HostLost),
+	})
+}
+
 func TestCheckHome(t *testing.T) {
 	renamed := func(r *Recording, from schedule.Seconds) *Recording {
 		r.Renames = append(r.Renames, Renamed{Host: "host-1", Name: "host-1-new", From: moment(from), To: moment(from + 10)})

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -30,7 +31,7 @@ func checkNeeded(r *Recording) (wrong []Violation) {
 		if waits == nil {
 			waits = r.allInQueues()
 		}
-		if !r.Schedule.World.Saves || !r.neededFor(waits, n.Queue, v.Seen) {
+		if !r.Schedule.World.Saves || !r.neededFor(waits, n, v.Seen) {
 			wrong = append(wrong, broken("needed", i.ID, v.Seen, "%s has notice for work of %s, where nothing has waited for a while",
 				i.Boot.Name, n.Queue)...)
 		}
@@ -45,14 +46,18 @@ type inQueue struct {
 	since time.Time
 }
 
-func (r *Recording) neededFor(waits []inQueue, q compute.QueueName, at time.Time) bool {
+// neededFor says whether something waited for which notice was given that was seen in the log at a time.
+func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time) bool {
 	long := needKnown + r.Schedule.Slack() + r.Schedule.World.Drifts()
+	decided := seen
 	if len(r.Schedule.Faults) > 0 {
 		long += needHindered
+		decided = earliest(n.At, seen) // its partition may have no leader, so that it is seen much later
 	}
 	after := r.Schedule.World.Savings().After
 	for _, w := range waits {
-		if w.queue == q && w.from.Before(at) && w.to.After(at.Add(-long)) && !w.since.After(at.Add(-after)) {
+		if w.queue == n.Queue && w.from.Before(seen) && w.to.After(decided.Add(-long)) &&
+			!w.since.After(seen.Add(-after)) {
 			return true
 		}
 	}
@@ -78,14 +83,18 @@ func (r *Recording) allInQueues() (all []inQueue) {
 	return all
 }
 
+// claimedInVain says whether a claim was denied, or is one of a set that led to nothing: such a claim is kept until
+// each of the set has one, and is forgotten without a denial if its host is lost meanwhile.
+func (r *Recording) claimedInVain(i compute.Instance, c Claimed) bool {
+	return r.denied(c.Claim) || i.Boot.Set().ID != "" && !slices.ContainsFunc(r.Log, func(w Written) bool {
+		return w.Instance.ID == i.ID && w.Instance.State == compute.StateStarting && w.Instance.Claim == c.Claim
+	})
+}
+
 // unclaimed is when, in a time in which the work of an instance lies in its queue, no host prepares it or has claimed it.
 func (r *Recording) unclaimed(i compute.Instance, in span) (free []span) {
 	for _, c := range r.Claims {
-		denied := false
-		for _, d := range r.Denials {
-			denied = denied || d.Claim == c.Claim
-		}
-		if c.Instance == i.ID && c.Attempt == i.Attempt && !denied && c.Seen.Before(in.to) {
+		if c.Instance == i.ID && c.Attempt == i.Attempt && c.Seen.Before(in.to) && !r.claimedInVain(i, c) {
 			in.to = c.Seen
 		}
 	}

@@ -3,10 +3,12 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // decidedBefore is how long before it is in the log something is decided, where nothing goes wrong, beside what a network
@@ -14,9 +16,10 @@ import (
 const decidedBefore = 100 * time.Millisecond
 
 // takenAway says whether a record says that the machine of the one before it was taken for other work.
-func takenAway(old, i compute.Instance) bool {
-	return old.Notice() != nil && i.Reason != nil && i.Reason.Code == compute.Preempted
-}
+func takenAway(old, i compute.Instance) bool { return old.Notice() != nil && preempted(i) }
+
+// preempted says whether the last that happened to an instance is that its place was taken.
+func preempted(i compute.Instance) bool { return i.Reason != nil && i.Reason.Code == compute.Preempted }
 
 // checkPreempted: only what is preemptible is ever taken away, for work that is not low, by the host that has it; its guest is
 // asked to stop first, and it goes when that has stopped, or after its grace; what is to be requeued waits or runs again, and
@@ -48,7 +51,8 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 				say("has notice, and its guest is not asked to stop")
 			}
 		case was != nil && (i.State == compute.StateDeleting && takenAway(old, i) || n != nil && n.Going && !was.Going):
-			if i.ChangedAt.Before(was.Until) && (old.Power != compute.PowerStopped || old.Command != nil) {
+			stopped := old.Power == compute.PowerStopped && old.Command == nil
+			if i.ChangedAt.Before(was.Until) && !stopped && !r.diesWith(old.Host, w) {
 				say("goes at %s, %s before its guest has to have stopped, and it has not", r.At(i.ChangedAt),
 					was.Until.Sub(i.ChangedAt))
 			}
@@ -56,12 +60,17 @@ func checkPreempted(r *Recording) (wrong []Violation) {
 			say("waits again, and was to be deleted")
 		case takenAway(old, i) && i.State == compute.StateDeleting && p.Then != compute.ThenDelete:
 			say("is deleted, and was to wait again")
-		case was == nil && i.Reason != nil && i.Reason.Code == compute.Preempted &&
-			(old.Reason == nil || old.Reason.Code != compute.Preempted):
+		case was == nil && preempted(i) && !preempted(old):
 			say("was taken away without notice")
 		}
 	}
 	return append(wrong, r.checkStopped()...)
+}
+
+// diesWith says whether what is deleted is gone in the same moment, as it is of a host that is declared dead.
+func (r *Recording) diesWith(h compute.HostID, w Written) bool {
+	next, _ := r.next(w.Instance, w.Seen)
+	return r.Schedule.Buries(h) && next.State == compute.StateDeleted && next.ChangedAt.Equal(w.Instance.ChangedAt)
 }
 
 // decidedAbout says whether a record that was seen at a time may have been decided when it says.
@@ -70,8 +79,9 @@ func (r *Recording) decidedAbout(at, seen time.Time) bool {
 	return !at.Before(seen.Add(-decidedBefore-r.Schedule.Slack()-drifts)) && !at.After(seen.Add(drifts))
 }
 
-// checkStopped: of a machine that has notice nothing is destroyed before its time, unless its guest has stopped, it is to be
-// deleted, or its host was declared dead; and no guest is cut off before it.
+// checkStopped: of a machine that has notice nothing is destroyed before its time, unless its guest has stopped, it is
+// to be deleted, or its host was declared dead or may be set up anew; and no guest is cut off before it, unless a
+// client asks for another stop: an agent that begins again is told of the last one alone.
 func (r *Recording) checkStopped() (wrong []Violation) {
 	for at, v := range r.versions() {
 		n := v.Instance.Notice()
@@ -81,8 +91,8 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 		cutOff := r.Schedule.World.Deaf && v.old.Command == nil && !r.Schedule.LosesPower(n.Host)
 		over := r.over(at)
 		for _, e := range r.Machines {
-			ends := e.Kind == fake.Destroyed && e.At.Before(over) ||
-				e.Kind == fake.Stopped && cutOff
+			ends := e.Kind == fake.Destroyed && e.At.Before(over) && !r.wipes(n.Host) ||
+				e.Kind == fake.Stopped && cutOff && !r.stopsAgain(v.Instance, e.At)
 			if e.Instance == v.Instance.ID && e.Host == n.Host && ends && e.Attempt == v.Instance.Attempt &&
 				e.At.After(v.Seen) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
 				wrong = append(wrong, broken("preempt", e.Instance, e.At, "%s is %s, and its guest has until %s",
@@ -91,4 +101,21 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// wipes says whether a host, or any, is set up anew at some time: then its machines go, and no agent destroys them.
+func (r *Recording) wipes(h compute.HostID) bool {
+	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		return f.Kind == schedule.FaultWipe && (f.Who == "" || f.Who == string(h))
+	})
+}
+
+// stopsAgain says whether a stop that a client asked for had taken the place of a notice's own by a time.
+func (r *Recording) stopsAgain(noticed compute.Instance, by time.Time) bool {
+	by = by.Add(r.Schedule.World.Drifts())
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		i, own := w.Instance, noticed.Command
+		return i.ID == noticed.ID && i.Version > noticed.Version && !i.ChangedAt.After(by) &&
+			i.Command != nil && i.Command.Op == compute.OpStop && (own == nil || i.Command.Command != own.Command)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -39,13 +40,73 @@ func TestCheckPreempted(t *testing.T) {
 	})
 }
 
+// What is to be deleted goes at once with its host, and not before its guest has stopped otherwise.
+func TestCheckPreemptedOfADeadHost(t *testing.T) {
+	// deleted has vm-1, which has notice from 20 s to 40 s, be deleted at 25 s.
+	deleted := func(gone schedule.Seconds, faults ...schedule.Fault) func(*Recording) {
+		return func(r *Recording) {
+			noticed(r, 20, 20)
+			r.Asks[0].Load.Boot.Rules.Preemptible.Then = compute.ThenDelete
+			r.Schedule.Faults = faults
+			i := r.Log[len(r.Log)-1].Instance
+			i.State, i.Delete, i.Reason, i.Command = compute.StateDeleting, true, i.Notice().Reason(1), nil
+			i.EndNotice(moment(25))
+			r.logged(25, i)
+			i.State = compute.StateDeleted
+			r.logged(gone, i)
+		}
+	}
+	fenced := func(h string) schedule.Fault { return schedule.Fault{Kind: schedule.FaultPower, Who: h, Dead: "fence"} }
+	sees(t, checkPreempted, map[string]func(*Recording){
+		"right: its host is declared dead":         deleted(25, fenced("host-1")),
+		"vm-1 goes at 25.000s, 15s before":         deleted(25),
+		"vm-1 goes at 25.000s, 15s before its":     deleted(26, fenced("host-1")),
+		"vm-1 goes at 25.000s, 15s before its gue": deleted(25, fenced("host-2")),
+	})
+}
+
+func TestCheckStopped(t *testing.T) {
+	// ends has that happen at 30 s to a machine whose guest does not listen, and has until 40 s.
+	ends := func(kind fake.EventKind, faults ...schedule.Fault) func(*Recording) {
+		return func(r *Recording) {
+			noticed(r, 20, 20)
+			r.Schedule.World.Deaf, r.Schedule.Faults = true, faults
+			e := fake.Event{At: moment(30), Kind: kind, Host: "host-1", Instance: madeID, Attempt: 1}
+			r.Machines = append(r.Machines, e)
+		}
+	}
+	stops := func(at schedule.Seconds, id compute.CommandID) func(*Recording) {
+		return func(r *Recording) {
+			ends(fake.Stopped)(r)
+			i := r.Log[len(r.Log)-1].Instance
+			i.Command = &compute.PowerCommand{Op: compute.OpStop, Command: id}
+			r.logged(at, i)
+		}
+	}
+	wiped := func(h string) schedule.Fault { return schedule.Fault{Kind: schedule.FaultWipe, Who: h} }
+	sees(t, checkPreempted, map[string]func(*Recording){
+		"vm-1 is destroyed, and its guest has until": ends(fake.Destroyed),
+		"right: its host is set up anew":             ends(fake.Destroyed, wiped("host-1")),
+		"right: any host is set up anew":             ends(fake.Destroyed, wiped("")),
+		"vm-1 is destroyed, and its guest has":       ends(fake.Destroyed, wiped("host-2")),
+		"vm-1 is stopped, and its guest has until":   ends(fake.Stopped),
+		"right: a client asks for another stop":      stops(22, "theirs"),
+		"vm-1 is stopped, and its guest has":         stops(32, "theirs"),
+		"vm-1 is stopped, and its guest":             stops(22, ""),
+	})
+}
+
 // A record that says that it was decided while something waited is not believed: when it was seen counts.
 func TestCheckNeeded(t *testing.T) {
-	waited := func(at, seen schedule.Seconds) func(*Recording) { // vm-2 waits from 5 s to 10 s
+	// waited has vm-2 wait from 5 s to 10 s.
+	waited := func(at, seen schedule.Seconds, more ...func(*Recording, *compute.Instance)) func(*Recording) {
 		return func(r *Recording) {
 			r.Schedule.World.Saves = true
 			i := compute.Instance{ID: "vm-2", Project: "red", State: compute.StateQueued, Queue: "m1.small.priority-high"}
 			i.Boot.Name = "vm-2"
+			for _, change := range more {
+				change(r, &i)
+			}
 			own := len(r.Log) - 1
 			r.logged(5, i)
 			i.State = compute.StateDeleted
@@ -54,8 +115,26 @@ func TestCheckNeeded(t *testing.T) {
 			noticed(r, at, seen)
 		}
 	}
+	hindered := func(r *Recording, _ *compute.Instance) {
+		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultLeaderless, Who: "broker"}}
+	}
+	claimed := func(r *Recording, i *compute.Instance) {
+		r.Claims = append(r.Claims, Claimed{moment(5.5), compute.Report{Instance: i.ID, Claim: "c9"}})
+	}
+	inSet := func(_ *Recording, i *compute.Instance) {
+		i.Boot.Rules = compute.RulesOf("", compute.Set{ID: "set-1", Size: 2}, compute.PriorityHigh)
+	}
 	sees(t, checkNeeded, map[string]func(*Recording){
-		"right: it waited a moment before":                   waited(12, 12),
-		"vm-1 has notice for work of m1.small.priority-high": waited(12, 40),
+		"right: it waited a moment before":                    waited(12, 12),
+		"vm-1 has notice for work of m1.small.priority-high":  waited(12, 40),
+		"right: its partition has no leader for long":         waited(12, 130, hindered),
+		"vm-1 has notice for work of m1.small.priority":       waited(120, 130, hindered),
+		"vm-1 has notice for work of m1.small.":               waited(17.5, 17.5, claimed),
+		"right: the claim of a set may be lost with its host": waited(17.5, 17.5, inSet, claimed),
+		"vm-1 has notice for work of m1.small": func(r *Recording) {
+			waited(17.5, 17.5, inSet, claimed)(r)
+			granted := compute.Instance{ID: "vm-2", State: compute.StateStarting, Claim: "c9"}
+			r.Log = append(r.Log, Written{Seen: moment(18), Instance: granted})
+		},
 	})
 }

@@ -187,6 +187,9 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 			})
 	case compute.BuildFailed, compute.HostLost:
 		return r.Schedule.Hinders(reason.Host)
+	case compute.Preempted:
+		return takenAway(old, w.Instance) && x.Boot.Preemptible().Then == compute.ThenRequeue &&
+			r.mayLack(x.Boot.Flavor, x.Began, w.Seen)
 	}
 	return false
 }
@@ -289,9 +292,9 @@ func checkForged(r *Recording) (wrong []Violation) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s obeys a stranger's %s", i.Boot.Name, c.Op)...)
 		}
 		ofSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && r.partNamed(i.Boot.Name)
-		taken := i.Reason != nil && i.Reason.Code == compute.Preempted // checkPreempted
 		over := i.IsPlaceholder() && r.reservationOver(i, w.Seen)
-		if i.Delete && len(r.Forged) > 0 && !ofSet && !taken && !over && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		caused := ofSet || over || preempted(i) // checkPreempted
+		if i.Delete && len(r.Forged) > 0 && !caused && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
 			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
 		}) {
 			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)

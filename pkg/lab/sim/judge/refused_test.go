@@ -103,6 +103,28 @@ func TestCheckRefused(t *testing.T) {
 	})
 }
 
+// What is to wait again once its place was taken ends in error if nothing offers its flavor any more.
+func TestCheckRefusedOfWhatIsPreempted(t *testing.T) {
+	taken := func(then compute.Afterwards, dropped bool) func(*Recording) {
+		return func(r *Recording) {
+			noticed(r, 20, 20)
+			r.Asks[0].Began, r.Asks[0].Load.Boot.Rules.Preemptible.Then = moment(11), then
+			if f := schedule.Flavor("m1.small", 1); dropped {
+				l := schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}
+				r.Asks = append(r.Asks, Ask{Load: l, Began: moment(22)})
+			}
+			i := r.Log[len(r.Log)-1].Instance
+			i.State, i.Reason = compute.StateError, i.Notice().Reason(1)
+			r.logged(30, i)
+		}
+	}
+	sees(t, checkRefused, map[string]func(*Recording){
+		"right: its flavor was taken away":        taken(compute.ThenRequeue, true),
+		"vm-1 ended without a cause: Preempted":   taken(compute.ThenRequeue, false),
+		"vm-1 ended without a cause: Preempted (": taken(compute.ThenDelete, true),
+	})
+}
+
 func TestCheckForged(t *testing.T) {
 	stranger := func(r *Recording, code compute.ReasonCode) {
 		r.Forged = []Forged{{Place: Place{Offset: 7}, At: moment(20), Op: compute.OpStop, Command: "forged"}}
