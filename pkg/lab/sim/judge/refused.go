@@ -96,10 +96,11 @@ func (r *Recording) mayRefuse(a Ask) bool {
 	return false
 }
 
-// deletedBy says whether the log had an instance deleted at some time.
+// deletedBy says whether the log had an instance deleted at some time. An API node may have read that before the judge.
 func (r *Recording) deletedBy(id compute.InstanceID, at time.Time) bool {
+	at = at.Add(r.Schedule.World.Drifts())
 	return slices.ContainsFunc(r.Log, func(w Written) bool {
-		return w.Instance.ID == id && w.Instance.State == compute.StateDeleted && !w.Seen.After(at)
+		return w.Instance.ID == id && w.Instance.State == compute.StateDeleted && !w.Instance.ChangedAt.After(at)
 	})
 }
 

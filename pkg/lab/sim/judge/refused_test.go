@@ -125,6 +125,28 @@ func TestCheckRefusedOfWhatIsPreempted(t *testing.T) {
 	})
 }
 
+// An API node may have read that an instance is deleted before the judge did.
+func TestCheckRefusedOfWhatIsDeleted(t *testing.T) {
+	why := &compute.Error{Kind: compute.KindConflict, Field: "id"}
+	deleted := func(at schedule.Seconds) func(*Recording) { // told at 20.1 s, and read at 22 s
+		return func(r *Recording) {
+			r.asks(20, schedule.Load{Op: schedule.LoadLabel, Label: "team"}, why)
+			i := r.Log[len(r.Log)-1].Instance
+			i.State = compute.StateDeleted
+			r.logged(at, i)
+			r.Log[len(r.Log)-1].Seen = moment(22)
+		}
+	}
+	sees(t, checkRefused, map[string]func(*Recording){
+		"right: it is deleted by then":           deleted(20.05),
+		"label vm-1 was refused without a cause": deleted(20.2),
+		"label vm-1 was refused without a cause:": func(r *Recording) {
+			deleted(20.05)(r)
+			r.Log = r.Log[:len(r.Log)-1]
+		},
+	})
+}
+
 func TestCheckForged(t *testing.T) {
 	stranger := func(r *Recording, code compute.ReasonCode) {
 		r.Forged = []Forged{{Place: Place{Offset: 7}, At: moment(20), Op: compute.OpStop, Command: "forged"}}
