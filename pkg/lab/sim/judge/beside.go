@@ -30,47 +30,52 @@ func (r *Recording) AddLeaderless(l Leaderless) {
 // seconds to learn that it is the partition alone.
 const besideTime = 15 * time.Second
 
+// besideTime is that with a network in between.
+func (r *Recording) besideTime() time.Duration { return besideTime + r.Schedule.Slack() }
+
+// crawls says whether processes may be behind with what hosts report, which they read one by one, for longer than that.
+func (r *Recording) crawls() bool {
+	return r.Schedule.World.Sips && r.Schedule.World.Latency > 0.02
+}
+
 // checkBeside: while one partition has no leader, what is of the others is answered, started and deleted.
 func checkBeside(r *Recording) (wrong []Violation) {
 	if len(r.Leaderless) == 0 || len(r.Leaderless) != len(r.Schedule.Faults) || r.Schedule.World.Deaf {
 		return nil // other things go wrong too
 	}
-	during := func(p compute.Project, from time.Time, longest time.Duration) bool {
+	during := func(p compute.Project, from, due time.Time) bool {
 		return slices.ContainsFunc(r.Leaderless, func(l Leaderless) bool {
 			return l.Partition != wire.Partition(p, r.Schedule.World.Partitions) &&
-				!from.Before(l.From) && from.Add(longest).Before(l.To)
+				!from.Before(l.From) && due.Before(l.To)
 		})
 	}
 	for _, a := range r.Asks {
-		if !ofOne(a) || r.comesOrGoes(a.Boot) || !during(a.Project, a.Began, besideTime) {
+		due := a.Began.Add(r.besideTime())
+		if !ofOne(a) || r.comesOrGoes(a.Boot) || !during(a.Project, a.Began, due) {
 			continue
 		}
-		if a.Answered.IsZero() || a.Answered.Sub(a.Began) > besideTime {
+		if a.Answered.IsZero() || a.Answered.After(due) {
 			wrong = append(wrong, broken("beside", a.ID, a.Began,
 				"%s of %s, asked at %s, is answered at %s in %d tries, though only a partition of other projects has no leader: %v",
 				a.Op, a.Name, r.At(a.Began), r.At(a.Answered), a.Tries, a.Why)...)
 		}
 	}
+	if r.crawls() {
+		return wrong
+	}
 	for n, w := range r.Log {
-		i := w.Instance
-		longest := besideTime
-		for _, h := range r.Schedule.World.Hosts {
-			longest = max(longest, besideTime+h.Prepare.Duration()+h.Launch.Duration()+h.Destroy.Duration())
-		}
-		if r.takenLately(w) {
-			longest += listens
-		}
+		i, due := w.Instance, r.goesOnBy(w)
 		if w.Removed || i.State != compute.StateStarting && i.State != compute.StateDeleting ||
-			!during(i.Project, w.Seen, longest) {
+			!during(i.Project, w.Seen, due) {
 			continue
 		}
 		goesOn := slices.ContainsFunc(r.Log[n+1:], func(next Written) bool {
-			return next.Instance.ID == i.ID && next.Instance.State != i.State && next.Seen.Sub(w.Seen) <= longest
+			return next.Instance.ID == i.ID && next.Instance.State != i.State && !next.Seen.After(due)
 		})
 		if !goesOn {
 			wrong = append(wrong, broken("beside", i.ID, w.Seen,
 				"%s is %s since %s, and %s later still, though only a partition of other projects has no leader",
-				i.Boot.Name, i.State, r.At(w.Seen), longest)...)
+				i.Boot.Name, i.State, r.At(w.Seen), due.Sub(w.Seen))...)
 		}
 	}
 	return wrong
@@ -87,11 +92,20 @@ func (r *Recording) comesOrGoes(b *compute.Boot) bool {
 // listens is for how long a new owner of a partition does not believe hosts that what was there is gone.
 const listens = compute.SilentAfter / 2
 
-// takenLately says whether the partition of a record was taken over in the time before in which its owner listens.
-func (r *Recording) takenLately(w Written) bool {
-	return slices.ContainsFunc(r.Owners, func(o Owned) bool {
-		return o.Partition == w.Partition && !o.Seen.After(w.Seen) && w.Seen.Sub(o.Seen) < listens
-	})
+// goesOnBy is until when what starts or is deleted has to go on. A takeover of its partition before that makes it
+// later, and so does one in the last half a minute: the new owner believes only then what hosts say of what is gone.
+func (r *Recording) goesOnBy(w Written) time.Time {
+	longest := r.besideTime()
+	for _, h := range r.Schedule.World.Hosts {
+		longest = max(longest, r.besideTime()+h.Prepare.Duration()+h.Launch.Duration()+h.Destroy.Duration())
+	}
+	due := w.Seen.Add(longest)
+	for _, o := range r.Owners {
+		if o.Partition == w.Partition && o.Seen.After(w.Seen.Add(-listens)) && !o.Seen.After(due) {
+			due = latest(due, o.Seen.Add(listens+longest))
+		}
+	}
+	return due
 }
 
 // ofOne says whether a request is about one instance alone, and is repeated until it is answered.

@@ -42,6 +42,34 @@ func TestCheckBeside(t *testing.T) {
 			last(away(r, "reports", 1, 60), compute.StateStarting)
 			r.Owners = append(r.Owners, Owned{Seen: moment(2), Partition: 0})
 		},
+		"right: its partition is taken over meanwhile": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateDeleting)
+			r.Owners = append(r.Owners, Owned{Seen: moment(10), Partition: 0})
+		},
+		"beside: vm-1 is deleting since 3.0": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateDeleting)
+			r.Owners = append(r.Owners, Owned{Seen: moment(10), Partition: 1}, Owned{Seen: moment(19), Partition: 0})
+		},
+		"right: an answer that a network delays": func(r *Recording) {
+			late(away(r, "requests", 1, 60))
+			r.Schedule.World.Latency = 0.05
+		},
+		"right: a host that a network delays": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateStarting)
+			r.Schedule.World.Latency = 0.05
+		},
+		"beside: vm-1 is starting since 3.0": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateStarting)
+			r.Schedule.World.Latency = 0.02
+		},
+		"beside: vm-1 is starting since 3.00": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateStarting)
+			r.Log[len(r.Log)-1].Seen, r.Schedule.World.Latency = moment(50), 0.05
+		},
+		"right: reports are read one by one": func(r *Recording) {
+			last(away(r, "reports", 1, 60), compute.StateStarting)
+			r.Log[len(r.Log)-1].Seen, r.Schedule.World.Latency, r.Schedule.World.Sips = moment(50), 0.05, true
+		},
 		"right: starting, of the partition": func(r *Recording) { last(away(r, "reports", 0, 60), compute.StateStarting) },
 		"right: it is queued for long":      func(r *Recording) { last(away(r, "reports", 1, 60), compute.StateQueued) },
 	})
