@@ -191,8 +191,11 @@ func (w *play) reserved() (left []string) {
 // room is a host that offers and looks where the instance waits, which would fit it; empty if there is none.
 // The user's rules count, and where it failed before does not.
 func (w *play) room(i compute.Instance) compute.HostID {
-	if in := i.Boot.In().ID; in != "" {
+	if i.Boot.In().ID != "" {
 		return w.roomOf(i)
+	}
+	if i.Boot.Placeholder().Kept {
+		return "" // it is in no queue
 	}
 	i, whole := w.rec.WaitsWhole(i)
 	for _, h := range w.World.Hosts {
@@ -212,19 +215,30 @@ func (w *play) room(i compute.Instance) compute.HostID {
 }
 
 // roomOf is a host in whose room something may start that was booted into a reservation: that of its placeholder, or else of
-// any that is free.
+// any other that it may be given.
 func (w *play) roomOf(i compute.Instance) compute.HostID {
 	now := w.rec.Instances()
-	if h := w.roomIn(now[i.Boot.In().ID]); h != "" {
+	own := now[i.Boot.In().ID]
+	if h := w.roomIn(own); h != "" {
 		return h
 	}
 	for _, p := range now {
-		of := p.Boot.Placeholder()
-		if p.Project == i.Project && of.Of == i.Boot.Reservation() && of.Of != "" && of.Taker == "" && w.roomIn(p) != "" {
+		if p.Project == i.Project && mayTake(i, own, p) && w.roomIn(p) != "" {
 			return p.Host
 		}
 	}
 	return ""
+}
+
+// mayTake says whether what waits in a reservation may be given a placeholder of it in place of its own: where a host
+// holds that, it waits for the host, unless it failed there.
+func mayTake(i, own, p compute.Instance) bool {
+	failed := func(h compute.HostID) bool {
+		return slices.ContainsFunc(i.Failures, func(f compute.Failure) bool { return f.Host == h })
+	}
+	of := p.Boot.Placeholder()
+	return of.Of == i.Boot.Reservation() && of.Of != "" && of.Taker == "" &&
+		(own.State != compute.StateActive || failed(own.Host) && !failed(p.Host))
 }
 
 // roomIn is the host of a placeholder in whose room an instance may start; empty: there is none yet.

@@ -77,7 +77,7 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	well := r.well()
 	took := r.Placed.Sub(well)
 	id := r.idIn(r.Awaited)
-	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id) {
+	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(well) {
 		wrong = append(
 			wrong,
 			broken(
@@ -120,6 +120,22 @@ func (r *Recording) losesJournal(h compute.HostID) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
 		return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
 	})
+}
+
+// noticed is how long, from then on, any machine had notice, or the next may have been given for the same work: a guest
+// may take all of its time to stop, which is awaited.
+func (r *Recording) noticed(from time.Time) (long time.Duration) {
+	for _, v := range r.versions() {
+		n := v.Instance.Notice()
+		if n == nil || v.old.Notice() != nil {
+			continue
+		}
+		from = latest(from, n.At)
+		if until := n.Until.Add(needKnown); until.After(from) {
+			long, from = long+until.Sub(from), until
+		}
+	}
+	return long
 }
 
 // retried is how long attempts of an instance that failed from then on may have kept it: after each it waits for the

@@ -35,6 +35,13 @@ func TestCheckEnded(t *testing.T) {
 			}
 		}
 	}
+	another := func(r *Recording, at schedule.Seconds) { // is given notice
+		a, i := r.Asks[0], r.Log[len(r.Log)-1].Instance
+		a.Name, a.ID, i.ID, i.Boot.Name = "vm-2", "vm-2", "vm-2", "vm-2"
+		r.Asks = append(r.Asks, a)
+		i.GiveNotice(&compute.Notice{At: moment(at), Until: moment(at).Add(grace)})
+		r.logged(at, i)
+	}
 	asIs := func(*compute.Instance) {}
 	crowd := crowdOf(2, asIs)
 	sees(t, checkEnded, map[string]func(*Recording){
@@ -81,7 +88,18 @@ func TestCheckEnded(t *testing.T) {
 			i.Boot.Host = "host-1"
 			r.logged(61, i)
 		},
-		"I6: 2m2s": func(r *Recording) { placed(r, 182, 100, 110) },
-		"I6: 2m0s": func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
+		"right: a guest had until 90, and the next notice may be given until 100": func(r *Recording) {
+			noticed(r, 70, 70)
+			placed(r, 179)
+		},
+		"I6: 2m1s": func(r *Recording) { noticed(r, 70, 70); placed(r, 181) },
+		"right: one until 70 and one until 95, with 10 s each": func(r *Recording) {
+			noticed(r, 50, 50)
+			another(r, 75)
+			placed(r, 194)
+		},
+		"I6: 2m16s": func(r *Recording) { noticed(r, 50, 50); another(r, 75); placed(r, 196) },
+		"I6: 2m2s":  func(r *Recording) { placed(r, 182, 100, 110) },
+		"I6: 2m0s":  func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
 	})
 }
