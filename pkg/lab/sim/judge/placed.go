@@ -175,14 +175,16 @@ func checkQuota(r *Recording) (wrong []Violation) {
 // decides nothing, unless that does not answer either, and an answer takes a while.
 const quotaHeard = 8 * time.Second
 
-// deafConductor says whether a conductor was cut off from a broker from soon after one moment until
-// shortly before another. What is in the catalog may be unknown to it as long: where the broker leads
-// the catalog it cannot be read, and boots are decided by what is known of it.
+// deafConductor says whether a conductor was cut off from a broker from soon after one moment until shortly before
+// another, or a broker was away as long, or told of former leaders or coordinators. What is in the catalog may be
+// unknown to the conductor as long: it cannot read the catalog from that broker, and decides boots by what it knows of
+// it.
 func (r *Recording) deafConductor(from, to time.Time) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
 		begun := r.Start.Add(f.At.Duration())
-		return f.Kind == schedule.FaultLink && strings.HasPrefix(f.Who, "conductor-") &&
-			begun.Before(from.Add(quotaHeard)) && to.Before(begun.Add(f.For.Duration()+quotaHeard))
+		deaf := f.Kind == schedule.FaultNode || f.Key == schedule.Stale ||
+			f.Kind == schedule.FaultLink && strings.HasPrefix(f.Who, "conductor-")
+		return deaf && begun.Before(from.Add(quotaHeard)) && to.Before(begun.Add(f.For.Duration()+quotaHeard))
 	})
 }
 

@@ -14,17 +14,25 @@ func TestLimitsInForce(t *testing.T) {
 	link := func(who string, at, length schedule.Seconds) []schedule.Fault {
 		return []schedule.Fault{{Kind: schedule.FaultLink, Who: who, At: at, For: length}}
 	}
+	broker := func(kind, key string) []schedule.Fault {
+		return []schedule.Fault{{Kind: kind, Key: key, Who: "broker", At: 1, For: 60}}
+	}
 	for name, x := range map[string]struct {
 		decided schedule.Seconds
 		faults  []schedule.Fault
 		limits  int // how many may be in force
 	}{
-		"at once":                     {5, nil, 2},
-		"later":                       {20, nil, 1},
-		"while a conductor is cut":    {20, link("conductor-1", 1, 60), 2},
-		"after a conductor was cut":   {90, link("conductor-1", 1, 60), 1},
-		"cut long after the change":   {40, link("conductor-1", 15, 60), 1},
-		"while another process is so": {20, link("queue-manager-1", 1, 60), 1},
+		"at once":                             {5, nil, 2},
+		"later":                               {20, nil, 1},
+		"while a conductor is cut":            {20, link("conductor-1", 1, 60), 2},
+		"after a conductor was cut":           {90, link("conductor-1", 1, 60), 1},
+		"cut long after the change":           {40, link("conductor-1", 15, 60), 1},
+		"while a broker is away":              {20, broker(schedule.FaultNode, ""), 2},
+		"while one tells of old leaders":      {20, broker(schedule.FaultLeaders, schedule.Stale), 2},
+		"while one tells of old coordinators": {20, broker(schedule.FaultCoordinators, schedule.Stale), 2},
+		"while there are other leaders":       {20, broker(schedule.FaultLeaders, ""), 1},
+		"after a broker was away":             {90, broker(schedule.FaultNode, ""), 1},
+		"while another process is so":         {20, link("queue-manager-1", 1, 60), 1},
 	} {
 		r := made()
 		r.Schedule.Faults = x.faults
