@@ -33,3 +33,36 @@ func TestAHostThatIsAskedToCloseIsNotIdle(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is denied does not end the time in which its work waits, unless more than room decides about that.
+func TestWaitsAfterADenial(t *testing.T) {
+	denied := func(why compute.ReasonCode) func(*Recording) {
+		return func(r *Recording) {
+			c := compute.Command{Op: compute.CommandDeny, Instance: madeID, Attempt: 1, Claim: "c0"}
+			c.Reason = &compute.Reason{Code: why}
+			r.Denials = []Denied{{moment(2.4), "host-2", c}}
+		}
+	}
+	for what, x := range map[string]struct {
+		change func(*Recording)
+		until  schedule.Seconds
+	}{
+		"not denied":          {func(*Recording) {}, 2.3},
+		"denied":              {denied(compute.HostLost), 2.8},
+		"denied by its group": {denied(compute.GroupRule), 2.3},
+		"denied, of a set":    {func(r *Recording) { denied(compute.HostLost)(r); r.Asks[0].Set = "set-1" }, 2.3},
+	} {
+		r := made()
+		for _, c := range []Claimed{
+			{moment(2.3), compute.Report{Host: "host-2", Claim: "c0"}},
+			{moment(2.8), compute.Report{Host: "host-1", Claim: "c1"}},
+		} {
+			c.Instance, c.Attempt = madeID, 1
+			r.Claims = append(r.Claims, c)
+		}
+		x.change(r)
+		if w := r.waits(); len(w) != 1 || !w[0].to.Equal(moment(x.until)) {
+			t.Errorf("%s: waits %v, and was to wait until %v", what, w, moment(x.until))
+		}
+	}
+}
