@@ -84,6 +84,13 @@ func (a *Advisor) EachSaver(each func(compute.HostID, compute.Saving, time.Time)
 	}
 }
 
+// IsFull says whether a queue's work does not fit a host now, and would when it is emptier.
+func (a *Advisor) IsFull(q compute.QueueName, id compute.HostID) bool {
+	i, listed := a.at[q]
+	h := a.hosts[id]
+	return listed && h != nil && h.is[i] == full
+}
+
 // MakesRoom says whether a queue's work would fit a host if its preemptible machines were gone, as far as sums tell,
 // and whether the host can have them taken away.
 func (a *Advisor) MakesRoom(q compute.QueueName, id compute.HostID) bool {

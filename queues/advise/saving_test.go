@@ -108,6 +108,10 @@ func TestWhoMakesRoom(t *testing.T) {
 		if a.Reaches(id, true); a.MakesRoom("big", id) != c.makes || a.MakesRoom("huge", id) || a.MakesRoom("none", id) {
 			t.Errorf("case %d: makes room is not %t", i, c.makes)
 		}
+		takesWork := a.hosts[id].takesWork()
+		if a.IsFull("big", id) != (takesWork && c.free < 6) || a.IsFull("none", id) {
+			t.Errorf("case %d: takes work %t, is full %t", i, takesWork, a.IsFull("big", id))
+		}
 	}
 }
 

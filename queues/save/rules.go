@@ -65,6 +65,8 @@ type World interface {
 	// Full calls each with every host that can be told to save, would fit the queue's work when emptier, and saves for
 	// none; missing is how much of what is needed is not free there, of the class of which most is: from 0 to 1.
 	Full(q compute.QueueName, each func(h compute.HostID, missing float64))
+	// IsFull says whether a queue's work does not fit a host now, and would when it is emptier.
+	IsFull(q compute.QueueName, h compute.HostID) bool
 	// MakesRoom says whether a host can be told to have preemptible machines taken away, and the queue's work would fit it
 	// then.
 	MakesRoom(q compute.QueueName, h compute.HostID) bool

@@ -166,12 +166,14 @@ func (s *Saver) queue(name compute.QueueName) *queue {
 }
 
 // extend has a host save on for as long as guests may have to stop that it has asked for their places: what they leave
-// is for the work for which they went.
+// is for the work for which they went. One that has the room already saves no longer than others: what waits may be for
+// no host, as where a group has its members, and other work would not be taken meanwhile.
 func (s *Saver) extend(now time.Time) {
 	for name, q := range s.queues {
 		for h, x := range q.savers {
 			last := x.since.Add(s.rules.For + compute.MaxGrace)
-			if x.until.Sub(now) < toldEvery && now.Before(x.until) && x.until.Before(last) && s.asked(name, h) {
+			if x.until.Sub(now) < toldEvery && now.Before(x.until) && x.until.Before(last) && s.asked(name, h) &&
+				s.world.IsFull(name, h) {
 				x.until, x.told = sorted.Sooner(now.Add(2*toldEvery), last), time.Time{} // and is told so
 			}
 		}

@@ -25,6 +25,7 @@ type world struct {
 	saving map[compute.HostID]*compute.Saving
 	heard  map[compute.HostID]time.Time
 	moves  map[compute.HostID]bool // hosts on which it fits once preemptible machines are gone, by sums
+	roomy  map[compute.HostID]bool // hosts that have the room
 	cannot bool                    // they do not go: NUMA nodes do not allow it
 	takes  map[compute.QueueName]int
 }
@@ -47,6 +48,8 @@ func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
 		}
 	}
 }
+
+func (w *world) IsFull(_ compute.QueueName, h compute.HostID) bool { return !w.roomy[h] }
 
 func (w *world) MakesRoom(_ compute.QueueName, h compute.HostID) bool { return w.moves[h] }
 
@@ -369,11 +372,15 @@ func TestAHostThatCannotMakeRoom(t *testing.T) {
 	}
 }
 
-// A saving for which machines go lasts as long as their guests may have to stop; another one as long as rules say.
+// A saving for which machines go lasts as long as their guests may have to stop; another one as long as rules say, and so
+// does one that has the room already: what waits may be for no host.
 func TestASavingLastsUntilGuestsHaveStopped(t *testing.T) {
-	for cannot, want := range map[bool]time.Duration{false: 11 * time.Minute, true: time.Minute} {
+	for _, c := range []struct {
+		cannot, roomy bool
+		want          time.Duration
+	}{{false, false, 11 * time.Minute}, {true, false, time.Minute}, {false, true, time.Minute}} {
 		w := newWorld(t, 5, func(r *Rules) { r.For = time.Minute })
-		w.moves, w.cannot = map[compute.HostID]bool{"h02": true}, cannot
+		w.moves, w.cannot, w.roomy = map[compute.HostID]bool{"h02": true}, c.cannot, map[compute.HostID]bool{"h02": c.roomy}
 		w.wait("q", "a")
 		w.pass(30 * time.Second)
 		w.moves = nil
@@ -381,8 +388,8 @@ func TestASavingLastsUntilGuestsHaveStopped(t *testing.T) {
 		for w.saving["h02"] != nil {
 			w.pass(0)
 		}
-		if lasted := w.now.Add(-Every).Sub(began); lasted != want {
-			t.Errorf("cannot %v: it saved for %s, want %s", cannot, lasted, want)
+		if lasted := w.now.Add(-Every).Sub(began); lasted != c.want {
+			t.Errorf("%+v: it saved for %s", c, lasted)
 		}
 	}
 }
