@@ -16,6 +16,7 @@ type Candidate struct {
 	Needs   compute.Resources
 	Skipped int       // how often in a row it was chosen and not fetched
 	Deep    bool      // work lies in it
+	Unsaid  bool      // no queue manager says whether work lies in it
 	Extra   bool      // the host has not sampled it: work is the only reason to wait on it
 	Rung    bool      // the host was rung to look at it: it looks, and does not wait
 	Held    bool      // the host was rung to wait on it
@@ -29,6 +30,15 @@ type Candidate struct {
 // Called says whether the queue is to be fetched at once: the host was rung for it,
 // keeps work of it locked for this, or other work waits for it.
 func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind || c.Probe }
+
+// mostSkipped is how often in a row a queue of which nobody says whether work lies in it is left out for others, before
+// these wait for it.
+const mostSkipped = 8
+
+// waited says whether other queues have to wait until this one was fetched, if there is no room for both.
+func (c Candidate) waited() bool {
+	return c.Skipped > 0 && c.Deep || c.Skipped >= mostSkipped && c.Unsaid
+}
 
 // before is the order in which candidates are served: first what is looked for behind work that is kept locked, since
 // that is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the

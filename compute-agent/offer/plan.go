@@ -137,7 +137,7 @@ func (p *plan) serve(x pair, slots int) int {
 	full := opens && slots < 1 || len(out.Listed) == MostListed
 	yields := x.idle && !full && p.yields(x)
 	if full || yields || !p.reserve(x) {
-		if !full && !yields && x.idle && (x.Skipped > 0 && x.Deep || p.byRank && !x.Since.IsZero()) {
+		if !full && !yields && x.idle && (x.waited() || p.byRank && !x.Since.IsZero()) {
 			p.holdBack(x)
 		}
 		if x.idle {
@@ -180,7 +180,8 @@ func (p *plan) reserve(x pair) bool {
 
 // holdBack keeps, against all that are served after it, what a candidate will have
 // when the fetches that are open now have ended. It is for work that is there: small
-// work is not to wait until a queue with nothing in it was fetched alone.
+// work is not to wait until a queue with nothing in it was fetched alone. Where nobody says what is there it does so now
+// and then: fetches of small work, each at another broker, would else end in turn and leave no room for large work.
 func (p *plan) holdBack(x pair) {
 	room := p.room
 	for _, h := range p.held {

@@ -91,6 +91,29 @@ func TestHeldBackOnce(t *testing.T) {
 	}
 }
 
+// TestLargeWorkOfWhichNobodyTells: where no advice says what lies in queues, fetches of small work at several brokers
+// end in turn, and leave no room for a machine of the host's size. After a while the idle ones wait for that.
+func TestLargeWorkOfWhichNobodyTells(t *testing.T) {
+	cpus := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }
+	for _, c := range []struct {
+		large Candidate
+		waits bool
+	}{
+		{Candidate{Skipped: mostSkipped, Unsaid: true}, true}, {Candidate{Skipped: mostSkipped - 1, Unsaid: true}, false},
+		{Candidate{Skipped: mostSkipped}, false}, {Candidate{Skipped: 1, Deep: true}, true},
+	} {
+		c.large.Queue, c.large.Needs = "large", cpus(3)
+		out := Plan(Room{free: cpus(3)}, []Session{
+			{Open: &Reserved{Most: cpus(1)}},
+			{Candidates: []Candidate{{Queue: "small", Needs: cpus(1)}}},
+			{Candidates: []Candidate{c.large}},
+		}, 3)
+		if waits := len(out[1].Listed) == 0; waits != c.waits || len(out[2].Listed) > 0 {
+			t.Errorf("%+v: small work waits %v; listed are %v", c.large, waits, out)
+		}
+	}
+}
+
 // A session takes one slot, whatever it lists; what is to be fetched there next takes none.
 func TestSlots(t *testing.T) {
 	one := compute.Resources{compute.VCPU: 1}

@@ -223,7 +223,8 @@ func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 			continue
 		}
 		c := Candidate{
-			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.random(x),
+			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Unsaid: !advised, Extra: !own,
+			Order: l.random(x),
 		}
 		if work {
 			c.Oldest, c.Lies = x.news.Oldest, LiesBy(x.news, x.class)
