@@ -175,12 +175,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		return
 	}
 	sessions, plan := f.assign(q, now)
-	room, slots := has.Room, has.Slots
-	for session, o := range f.open {
-		if !slices.Contains(sessions, session) {
-			room, slots = room.Hold(o.Most, o.Place), slots-1
-		}
-	}
+	room := has.Room
 	for _, b := range f.pinned {
 		if b.In.ID != "" {
 			continue // it has its room here already
@@ -192,8 +187,8 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		room = room.Hold(b.Resources, place)
 	}
 	o := opened{chosen: q.when, began: now, room: has.Room}
-	room = f.beginFirst(q, room, slots, sessions, plan, o)
-	for i, p := range offer.Plan(room, plan, slots) {
+	room = f.beginFirst(q, room, has.Slots, sessions, plan, o)
+	for i, p := range offer.Plan(room, plan, has.Slots) {
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
 	}
 }

@@ -49,6 +49,7 @@ const secondaryOverdue = 1500 * time.Millisecond
 // assign gives the candidates of each session to the session, or if a fetch is open there,
 // those that came up since to the secondary one beside it. While one is open in the
 // secondary session alone, which is not for long, the other waits: then it lists all.
+// Sessions that have no candidate and an open fetch are there for what that has, for as long as it lasts.
 func (f *Fetcher) assign(q *Question, now time.Time) (sessions []wire.SessionID, plan []offer.Session) {
 	add := func(session wire.SessionID, p offer.Session) {
 		sessions, plan = append(sessions, session), append(plan, p)
@@ -78,6 +79,12 @@ func (f *Fetcher) assign(q *Question, now time.Time) (sessions []wire.SessionID,
 			add(secondary, offer.Session{Candidates: missed})
 		case busy:
 			add(session, offer.Session{Open: &o.Reserved, Candidates: some, Ahead: o.ahead})
+		}
+	}
+	for _, session := range slices.SortedFunc(maps.Keys(f.open), bySession) {
+		if !slices.Contains(sessions, session) {
+			o := f.open[session]
+			add(session, offer.Session{Open: &o.Reserved})
 		}
 	}
 	return sessions, plan
