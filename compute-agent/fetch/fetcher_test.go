@@ -150,6 +150,26 @@ func TestOpenFetchesFitTogether(t *testing.T) {
 	}
 }
 
+// Two fetches of small work that end in turn, while no queue manager is heard, keep a machine of the host's size away
+// for a while, not for ever.
+func TestLargeWorkBesideFetchesThatEndInTurn(t *testing.T) {
+	d := newFixture(t, "a 1", "b 1", "c 10")
+	d.look()
+	for range 20 {
+		for _, q := range []string{"a", "b"} {
+			if !d.waitsOn(compute.QueueName(q)) {
+				continue
+			}
+			d.now = d.now.Add(time.Second)
+			d.ended(q, -1, 0)
+			if d.look(); d.waitsOn("c") {
+				return
+			}
+		}
+	}
+	t.Errorf("the host never looked for large work: %v", d.p.told)
+}
+
 // A host without a free slot opens nothing, and no more fetches than it has slots.
 func TestSlotsBoundOpenFetches(t *testing.T) {
 	d := newFixture(t, "a 1", "b 1", "c 1")
