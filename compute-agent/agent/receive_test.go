@@ -49,6 +49,9 @@ func TestWorkWithAClaimThatIsNotAnswered(t *testing.T) {
 			if how, why := a.verdict(); how != want {
 				t.Errorf("attempt %d, while attempt 2 is claimed: %v (%s), want %v", attempt, how, why, want)
 			}
+			if never := a.never(false); never != (attempt == 2) { // others may be behind it for as long as its set waits
+				t.Errorf("attempt %d, while attempt 2 is claimed: it is looked behind: %t", attempt, never)
+			}
 		}
 	}
 }

@@ -81,16 +81,21 @@ func (a arrival) passedOn() bool { return a.fullOfGroup() && a.delivery >= fetch
 
 // undecided says whether this host has claimed the very attempt and has no answer yet. A conductor that denies a claim
 // may publish the work again, and that may be here before the denial is: if it were taken out of the queue as known,
-// nobody would have it.
+// nobody would have it. Of a set that came whole the rest is taken all the same.
 func (a arrival) undecided() bool {
-	return a.here.Stage == task.Claiming && a.here.Project == a.build.Project && a.here.Attempt == a.build.Attempt
+	t := a.here
+	return t.Stage == task.Claiming && t.Project == a.build.Project && t.Attempt == a.build.Attempt
 }
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its group has
 // enough members here, its user data is sealed under a key that this process has not, or its flavor was another when it
-// was asked for (outgrown), and that is not for this host. A group that only prefers other hosts does so for seconds,
+// was asked for (outgrown), and that is not for this host. So is what this host waits for an answer about, which may take
+// as long as its set waits. A group that only prefers other hosts does so for seconds,
 // in which its member is the first that the queue hands out, too.
 func (a arrival) never(outgrown bool) bool {
+	if a.here != nil {
+		return a.undecided()
+	}
 	return slices.Contains(a.build.Avoid, a.host) || a.fullOfGroup() ||
 		a.closed != "" ||
 		!accepts(a.build, a.traits) ||

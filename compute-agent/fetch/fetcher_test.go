@@ -162,9 +162,13 @@ func TestLargeWorkBesideFetchesThatEndInTurn(t *testing.T) {
 			}
 			d.now = d.now.Add(time.Second)
 			d.ended(q, -1, 0)
-			if d.look(); d.waitsOn("c") {
-				return
+			if d.look(); !d.waitsOn("c") {
+				continue
 			}
+			if last := d.p.told[len(d.p.told)-1]; last != "open c 100ms" { // others wait for it
+				t.Errorf("looking for large work: %s", last)
+			}
+			return
 		}
 	}
 	t.Errorf("the host never looked for large work: %v", d.p.told)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -97,7 +98,7 @@ func primary(session wire.SessionID) wire.SessionID {
 }
 
 func bySession(a, b wire.SessionID) int {
-	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker))
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker), sorted.TrueFirst(b.Secondary, a.Secondary))
 }
 
 // ShortPoll is how long a host waits for work that is said to lie somewhere: it would

@@ -35,10 +35,11 @@ func (c Candidate) Called() bool { return c.Rung || c.Held || c.Behind || c.Prob
 // these wait for it.
 const mostSkipped = 8
 
+// overdue says whether nobody says what lies in a queue, and this host has not looked for long.
+func (c Candidate) overdue() bool { return c.Skipped >= mostSkipped && c.Unsaid }
+
 // waited says whether other queues have to wait until this one was fetched, if there is no room for both.
-func (c Candidate) waited() bool {
-	return c.Skipped > 0 && c.Deep || c.Skipped >= mostSkipped && c.Unsaid
-}
+func (c Candidate) waited() bool { return c.Skipped > 0 && c.Deep || c.overdue() }
 
 // before is the order in which candidates are served: first what is looked for behind work that is kept locked, since
 // that is given back soon, then those to be fetched at once, then those that were left out, then deep queues, the

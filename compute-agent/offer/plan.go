@@ -147,6 +147,7 @@ func (p *plan) serve(x pair, slots int) int {
 	}
 	if x.idle {
 		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.next[x.session]
+		out.Awaited = out.Awaited || x.overdue()
 		if !x.Since.IsZero() {
 			p.ahead = append(p.ahead, x)
 		}

@@ -145,7 +145,7 @@ func (s *Server) repeatedSet(
 	ctx context.Context, boots []*bootInput, each []compute.Request,
 ) (answer *setOutput, known bool, err error) {
 	answer = &setOutput{Body: rest.Instances{Items: []rest.Instance{}}}
-	catchUp, ended := s.catchUpOnce(ctx), false
+	catchUp, ended, deleted := s.catchUpOnce(ctx), false, 0
 	for i, req := range each {
 		if !boots[i].own() {
 			continue
@@ -157,8 +157,8 @@ func (s *Server) repeatedSet(
 			return nil, false, err
 		case !ok:
 			continue
-		case neverBooted(k): // as it was deleted before
-			ended = true
+		case neverBooted(k): // it is one of the set for all that is known
+			deleted++
 			continue
 		}
 		if err := s.checkRepeat(k, &req, boots[i]); err != nil {
@@ -168,7 +168,7 @@ func (s *Server) repeatedSet(
 		answer.Body.Items = append(answer.Body.Items, s.presenter(ctx).instance(k, nil))
 	}
 	n := len(answer.Body.Items)
-	if n > 0 && n < len(each) && !ended { // where some have ended, others may be forgotten
+	if n > 0 && n+deleted < len(each) && !ended { // where some have ended, others may be forgotten
 		e := compute.Conflict("boots", fmt.Sprint(len(each)),
 			fmt.Sprintf("are not the set that was booted: it has %d of them", n),
 			"repeat that request as it was, or give new ids or a new key")

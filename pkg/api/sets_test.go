@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,28 @@ func TestSetAgain(t *testing.T) {
 	alone.Header.Set("Content-Type", "application/json")
 	alone.Header.Set(keyHeader, "deploy-1")
 	n.ask(alone).refused(409, compute.KindConflict)
+}
+
+// TestSetAgainOfWhichOneWasDeleted: one that was deleted before the set was written is one of it.
+func TestSetAgainOfWhichOneWasDeleted(t *testing.T) {
+	for _, c := range []struct{ boots, want int }{{2, 202}, {3, 409}} {
+		n := newNode(t)
+		n.offer()
+		n.has(compute.Instance{
+			ID: wire.KeyedInstance("default", "deploy-2"), Project: "default", State: compute.StateDeleted, EndedAt: start,
+		})
+		ask := func(boots int) answer {
+			all := slices.Repeat([]string{`{"name":"a","flavor":"m1.small"}`}, boots)
+			req := httptest.NewRequest("POST", "/v1/sets", strings.NewReader(`{"boots":[`+strings.Join(all, ",")+`]}`))
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set(keyHeader, "deploy")
+			return n.ask(req)
+		}
+		into[rest.Instances](ask(2), 202)
+		if got := ask(c.boots); got.status != c.want {
+			t.Errorf("asked again as %d boots: %d, want %d: %s", c.boots, got.status, c.want, got.body)
+		}
+	}
 }
 
 func TestSetRefusals(t *testing.T) {
