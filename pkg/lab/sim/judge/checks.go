@@ -77,7 +77,7 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	well := r.well()
 	took := r.Placed.Sub(well)
 	id := r.idIn(r.Awaited)
-	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(well) {
+	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(id, well) {
 		wrong = append(
 			wrong,
 			broken(
@@ -122,12 +122,14 @@ func (r *Recording) losesJournal(h compute.HostID) bool {
 	})
 }
 
-// noticed is how long, from then on, any machine had notice, or the next may have been given for the same work: a guest
-// may take all of its time to stop, which is awaited.
-func (r *Recording) noticed(from time.Time) (long time.Duration) {
+// noticed is how long, from then on until all was placed, any machine had notice for work that lies where an instance
+// waits, or the next may have been given for the same work: a guest may take all of its time to stop, which is awaited.
+// Where what is awaited is no instance, notices for all work count.
+func (r *Recording) noticed(id compute.InstanceID, from time.Time) (long time.Duration) {
+	lines := r.linesOf(id)
 	for _, v := range r.versions() {
 		n := v.Instance.Notice()
-		if n == nil || v.old.Notice() != nil {
+		if n == nil || v.old.Notice() != nil || n.At.After(r.Placed) || id != "" && !lines[n.Queue] {
 			continue
 		}
 		from = latest(from, n.At)
@@ -136,6 +138,25 @@ func (r *Recording) noticed(from time.Time) (long time.Duration) {
 		}
 	}
 	return long
+}
+
+// linesOf are the queues in which an instance ever waited, and those for whose work it had notice: until its guest has
+// stopped it is awaited itself, and that notice may have come after others for the same work.
+func (r *Recording) linesOf(id compute.InstanceID) map[compute.QueueName]bool {
+	lines := map[compute.QueueName]bool{}
+	for _, w := range r.Log {
+		i := w.Instance
+		if i.ID != id {
+			continue
+		}
+		if line, _ := lineOf(i); i.State == compute.StateQueued {
+			lines[line] = true
+		}
+		if n := i.Notice(); n != nil {
+			lines[n.Queue] = true
+		}
+	}
+	return lines
 }
 
 // retried is how long attempts of an instance that failed from then on may have kept it: after each it waits for the

@@ -39,8 +39,20 @@ func TestCheckEnded(t *testing.T) {
 		a, i := r.Asks[0], r.Log[len(r.Log)-1].Instance
 		a.Name, a.ID, i.ID, i.Boot.Name = "vm-2", "vm-2", "vm-2", "vm-2"
 		r.Asks = append(r.Asks, a)
-		i.GiveNotice(&compute.Notice{At: moment(at), Until: moment(at).Add(grace)})
+		i.GiveNotice(&compute.Notice{At: moment(at), Until: moment(at).Add(grace), Queue: "m1.small.priority-high"})
 		r.logged(at, i)
+	}
+	// awaits has it be another instance, which waits there, that is awaited until 179, while vm-1 had notice until 90.
+	awaits := func(q, whole compute.QueueName) func(r *Recording) {
+		return func(r *Recording) {
+			noticed(r, 70, 70)
+			placed(r, 179)
+			i := r.Log[0].Instance
+			i.ID, i.Boot.Name, i.Queue = "vm-3", "vm-3", q
+			i.Boot.Rules = compute.RulesOf("", compute.Set{ID: "vm-3", Size: 2, Whole: whole}, compute.PriorityNormal)
+			r.logged(5, i)
+			r.Awaited = "vm-3 is queued"
+		}
 	}
 	asIs := func(*compute.Instance) {}
 	crowd := crowdOf(2, asIs)
@@ -99,7 +111,19 @@ func TestCheckEnded(t *testing.T) {
 			placed(r, 194)
 		},
 		"I6: 2m16s": func(r *Recording) { noticed(r, 50, 50); another(r, 75); placed(r, 196) },
-		"I6: 2m2s":  func(r *Recording) { placed(r, 182, 100, 110) },
-		"I6: 2m0s":  func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
+		"right: it waits in the queue of the notice": awaits("m1.small.priority-high", ""),
+		"right: its set waits whole there":           awaits("m1.small", "m1.small.priority-high"),
+		"I6: 1m59s":                                  awaits("m1.small", ""),
+		"I6: 1m59s after":                            awaits("m1.small.priority-high", "m1.large"),
+		"right: no instance is awaited": func(r *Recording) {
+			awaits("m1.small", "")(r)
+			r.Awaited = "host-1 is down"
+		},
+		"I6: 1m40s": func(r *Recording) { // the notice comes later
+			noticed(r, 170, 170)
+			placed(r, 160)
+		},
+		"I6: 2m2s": func(r *Recording) { placed(r, 182, 100, 110) },
+		"I6: 2m0s": func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
 	})
 }
