@@ -54,7 +54,7 @@ func checkLabels(r *Recording) (wrong []Violation) {
 	for _, w := range r.Log {
 		old, i := last[w.Instance.ID], w.Instance
 		last[i.ID] = i
-		if !w.Removed && i.Reason != nil && i.Reason.Code == compute.Preempted && i.State != compute.StateQueued {
+		if !w.Removed && preempted(i) && (i.State == compute.StateDeleting || i.State.Ended()) {
 			deleted[i.ID] = time.Time{} // no client has asked for that, and none knows when
 		}
 		if w.Removed || old.ID == "" || maps.Equal(old.Boot.Metadata, i.Boot.Metadata) {

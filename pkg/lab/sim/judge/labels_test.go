@@ -29,6 +29,17 @@ func TestCheckLabels(t *testing.T) {
 			more(w)
 		}
 	}
+	taken := func(then ...compute.State) func(*Recording) { // its place, and it goes on as these
+		return func(r *Recording) {
+			asks(r, 10)
+			i := r.Log[len(r.Log)-1].Instance
+			i.Reason = &compute.Reason{Code: compute.Preempted}
+			for n, s := range then {
+				i.State = s
+				r.logged(schedule.Seconds(11+n), i)
+			}
+		}
+	}
 	sees(t, checkLabels, map[string]func(*Recording){
 		`was given the label team=given-`: func(r *Recording) { asks(r, 10) },
 		"right: it is there":              func(r *Recording) { has(r, 10.05, asks(r, 10), nil) },
@@ -45,12 +56,9 @@ func TestCheckLabels(t *testing.T) {
 			r.asks(9, schedule.Load{Op: schedule.LoadDelete}, nil)
 			asks(r, 10)
 		},
-		"right: its place is taken meanwhile": func(r *Recording) {
-			asks(r, 10)
-			i := r.Log[len(r.Log)-1].Instance
-			i.State, i.Reason = compute.StateDeleting, &compute.Reason{Code: compute.Preempted}
-			r.logged(11, i)
-		},
+		"right: its place is taken meanwhile": taken(compute.StateDeleting),
+		"right: and its flavor is gone":       taken(compute.StateQueued, compute.StateError),
+		"was given the label team=given":      taken(compute.StateQueued, compute.StateStarting),
 		"got other labels at": func(r *Recording) {
 			has(r, 10.05, asks(r, 10), func(i *compute.Instance) { i.State = compute.StateDeleting })
 		},
