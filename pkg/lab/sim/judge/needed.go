@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 const (
@@ -52,6 +53,8 @@ func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time
 	decided := seen
 	if len(r.Schedule.Faults) > 0 {
 		long += needHindered
+	}
+	if r.Schedule.Has(schedule.FaultLeaderless) {
 		decided = earliest(n.At, seen) // its partition may have no leader, so that it is seen much later
 	}
 	after := r.Schedule.World.Savings().After

@@ -91,7 +91,7 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 		cutOff := r.Schedule.World.Deaf && v.old.Command == nil && !r.Schedule.LosesPower(n.Host)
 		over := r.over(at)
 		for _, e := range r.Machines {
-			ends := e.Kind == fake.Destroyed && e.At.Before(over) && !r.wipes(n.Host) ||
+			ends := e.Kind == fake.Destroyed && e.At.Before(over) && !r.wipes(n.Host, e.At) ||
 				e.Kind == fake.Stopped && cutOff && !r.stopsAgain(v.Instance, e.At)
 			if e.Instance == v.Instance.ID && e.Host == n.Host && ends && e.Attempt == v.Instance.Attempt &&
 				e.At.After(v.Seen) && e.At.Before(n.Until.Add(-r.Schedule.World.Drifts())) {
@@ -103,10 +103,11 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 	return wrong
 }
 
-// wipes says whether a host, or any, is set up anew at some time: then its machines go, and no agent destroys them.
-func (r *Recording) wipes(h compute.HostID) bool {
+// wipes says whether a host, or any, may have been set up anew by a time: then its machines go, and no agent destroys
+// them. What waits for an instance comes later than its time.
+func (r *Recording) wipes(h compute.HostID, by time.Time) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-		return f.Kind == schedule.FaultWipe && (f.Who == "" || f.Who == string(h))
+		return f.Kind == schedule.FaultWipe && (f.Who == "" || f.Who == string(h)) && !by.Before(r.Start.Add(f.At.Duration()))
 	})
 }
 
@@ -114,8 +115,18 @@ func (r *Recording) wipes(h compute.HostID) bool {
 func (r *Recording) stopsAgain(noticed compute.Instance, by time.Time) bool {
 	by = by.Add(r.Schedule.World.Drifts())
 	return slices.ContainsFunc(r.Log, func(w Written) bool {
-		i, own := w.Instance, noticed.Command
+		i := w.Instance
 		return i.ID == noticed.ID && i.Version > noticed.Version && !i.ChangedAt.After(by) &&
-			i.Command != nil && i.Command.Op == compute.OpStop && (own == nil || i.Command.Command != own.Command)
+			i.Command != nil && i.Command.Op == compute.OpStop && r.asksToStop(i, by)
 	})
+}
+
+// asksToStop says whether the power command of an instance is a stop that a client had asked for by a time.
+func (r *Recording) asksToStop(i compute.Instance, by time.Time) bool {
+	for n, a := range r.Asks {
+		if commandOf(n) == i.Command.Command {
+			return a.Op == schedule.LoadPower && a.Power == "stop" && a.ID == i.ID && !a.Began.After(by)
+		}
+	}
+	return false
 }

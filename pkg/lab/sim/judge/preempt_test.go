@@ -75,28 +75,43 @@ func TestCheckStopped(t *testing.T) {
 			r.Machines = append(r.Machines, e)
 		}
 	}
-	stops := func(at schedule.Seconds, id compute.CommandID) func(*Recording) {
+	// stops has another stop be in the record then; a client asks for that power command at that time.
+	stops := func(at, asked schedule.Seconds, power string) func(*Recording) {
 		return func(r *Recording) {
 			ends(fake.Stopped)(r)
+			r.asks(asked, schedule.Load{Op: schedule.LoadPower, Power: power}, nil)
 			i := r.Log[len(r.Log)-1].Instance
-			i.Command = &compute.PowerCommand{Op: compute.OpStop, Command: id}
+			i.Command = &compute.PowerCommand{Op: compute.OpStop, Command: commandOf(len(r.Asks) - 1)}
 			r.logged(at, i)
 		}
 	}
-	wiped := func(h string) schedule.Fault { return schedule.Fault{Kind: schedule.FaultWipe, Who: h} }
+	wiped := func(h string, at schedule.Seconds) schedule.Fault {
+		return schedule.Fault{At: at, Kind: schedule.FaultWipe, Who: h}
+	}
 	sees(t, checkPreempted, map[string]func(*Recording){
 		"vm-1 is destroyed, and its guest has until": ends(fake.Destroyed),
-		"right: its host is set up anew":             ends(fake.Destroyed, wiped("host-1")),
-		"right: any host is set up anew":             ends(fake.Destroyed, wiped("")),
-		"vm-1 is destroyed, and its guest has":       ends(fake.Destroyed, wiped("host-2")),
+		"right: its host is set up anew":             ends(fake.Destroyed, wiped("host-1", 29)),
+		"vm-1 is destroyed, and its guest":           ends(fake.Destroyed, wiped("host-1", 31)),
+		"right: any host is set up anew":             ends(fake.Destroyed, wiped("", 0)),
+		"vm-1 is destroyed, and its guest has":       ends(fake.Destroyed, wiped("host-2", 29)),
 		"vm-1 is stopped, and its guest has until":   ends(fake.Stopped),
-		"right: a client asks for another stop":      stops(22, "theirs"),
-		"vm-1 is stopped, and its guest has":         stops(32, "theirs"),
-		"vm-1 is stopped, and its guest":             stops(22, ""),
+		"right: a client asks for another stop":      stops(22, 21, "stop"),
+		"vm-1 is stopped, and its guest has":         stops(32, 21, "stop"),
+		"vm-1 is stopped, and its guest":             stops(22, 21, "reboot"),
+		"vm-1 is stopped, and its":                   stops(22, 31, "stop"),
+		"vm-1 is stopped, and": func(r *Recording) { // nobody has asked for it
+			stops(22, 21, "stop")(r)
+			r.Asks = r.Asks[:len(r.Asks)-1]
+		},
+		"vm-1 is stopped": func(r *Recording) { // of another
+			stops(22, 21, "stop")(r)
+			r.Asks[len(r.Asks)-1].ID = "vm-2"
+		},
 	})
 }
 
-// A record that says that it was decided while something waited is not believed: when it was seen counts.
+// A record that says that it was decided while something waited is not believed, unless a partition has no leader: when
+// it was seen counts.
 func TestCheckNeeded(t *testing.T) {
 	// waited has vm-2 wait from 5 s to 10 s.
 	waited := func(at, seen schedule.Seconds, more ...func(*Recording, *compute.Instance)) func(*Recording) {
@@ -118,6 +133,9 @@ func TestCheckNeeded(t *testing.T) {
 	hindered := func(r *Recording, _ *compute.Instance) {
 		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultLeaderless, Who: "broker"}}
 	}
+	killed := func(r *Recording, _ *compute.Instance) {
+		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
+	}
 	claimed := func(r *Recording, i *compute.Instance) {
 		r.Claims = append(r.Claims, Claimed{moment(5.5), compute.Report{Instance: i.ID, Claim: "c9"}})
 	}
@@ -129,6 +147,8 @@ func TestCheckNeeded(t *testing.T) {
 		"vm-1 has notice for work of m1.small.priority-high":  waited(12, 40),
 		"right: its partition has no leader for long":         waited(12, 130, hindered),
 		"vm-1 has notice for work of m1.small.priority":       waited(120, 130, hindered),
+		"vm-1 has notice for work of m1.small.priority-":      waited(12, 130, killed),
+		"right: a conductor was away for long":                waited(12, 105, killed),
 		"vm-1 has notice for work of m1.small.":               waited(17.5, 17.5, claimed),
 		"right: the claim of a set may be lost with its host": waited(17.5, 17.5, inSet, claimed),
 		"vm-1 has notice for work of m1.small": func(r *Recording) {
