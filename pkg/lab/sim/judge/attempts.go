@@ -148,16 +148,17 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 // hopeless is what is begun again though a hypervisor said that no host can build it, to
 // an agent that nothing happened to.
 func (r *Recording) hopeless() (wrong []Violation) {
-	last, reserving := r.last(), r.ofReservations()
+	last := r.last()
 	for _, b := range r.Broke {
 		if b.Class != compute.FailureRequest || r.Schedule.Stops(b.Host) {
 			continue
 		}
-		switch i := reserving[b.Instance]; {
+		i := last[b.Instance]
+		switch givesBack := i.Boot.Reservation() != "" || r.partNamed(i.Boot.Name); {
 		case i.IsPlaceholder():
 			continue // room is held on whatever host has it
-		case i.Boot.Reservation() != "", r.partNamed(last[b.Instance].Boot.Name):
-			continue // the attempt may be over already: its set gives back, or it is in another room
+		case givesBack && (!r.Schedule.Decides() || r.overAlready(b)):
+			continue // its set gave back before anybody heard of that, or it is in another room
 		}
 		for _, g := range r.Given {
 			if g.Spec.Instance == b.Instance && g.Spec.Attempt > b.Attempt && g.At.After(b.At) {
@@ -169,4 +170,12 @@ func (r *Recording) hopeless() (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// overAlready says whether a later attempt was decided before a conductor can have heard of a call that failed.
+func (r *Recording) overAlready(b Broke) bool {
+	by := b.At.Add(r.Schedule.Slack() + r.Schedule.World.Drifts())
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		return w.Instance.ID == b.Instance && w.Instance.Attempt > b.Attempt && w.Instance.ChangedAt.Before(by)
+	})
 }

@@ -32,6 +32,20 @@ func TestCheckAttempts(t *testing.T) {
 			r.Log[2].Instance = i
 		}
 	}
+	// givenBack has the set of vm-1 give back its attempt then, of which no host can build what it is about.
+	givenBack := func(at, latency schedule.Seconds, killed string) func(*Recording) {
+		return func(r *Recording) {
+			if r.Schedule.World.Latency = latency; killed != "" {
+				r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: killed}}
+			}
+			i := r.Log[0].Instance
+			r.Log, i.Attempt = r.Log[:1], 2
+			r.logged(at, i)
+			r.Asks[0].Set = "set-1"
+			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
+			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
+		}
+	}
 	sees(t, checkAttempts, map[string]func(*Recording){
 		"right: a second after it failed": func(r *Recording) {
 			fails(r, 4, compute.FailureHost)
@@ -68,10 +82,11 @@ func TestCheckAttempts(t *testing.T) {
 			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
 			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
 		},
-		"right: its set has given back the attempt that no host can build": func(r *Recording) {
-			r.Asks[0].Set = "set-1"
-			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
-			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
-		},
+		"right: its set has given back the attempt that no host can build": givenBack(2.6, 0, ""),
+		"right: that is heard later":                                       givenBack(3, 0.01, ""),
+		"attempt 2 begins on host-2 at 9.000s":                             givenBack(2.8, 0, ""),
+		"attempt 2 begins on host-2 at 9.000s, and":                        givenBack(3.5, 0.01, ""),
+		"right: a conductor may hear of it when its set has given back":    givenBack(2.8, 0, "conductor-1"),
+		"attempt 2 begins on host-2 at 9.000s, and at":                     givenBack(2.8, 0, "queues-1"),
 	})
 }
