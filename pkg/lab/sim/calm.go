@@ -194,7 +194,7 @@ func (w *play) room(i compute.Instance) compute.HostID {
 	if i.Boot.In().ID != "" {
 		return w.roomOf(i)
 	}
-	if i.Boot.Placeholder().Kept {
+	if p := i.Boot.Placeholder(); p.Kept && w.takenBy(p.Taker, i.ID) {
 		return "" // it is in no queue
 	}
 	i, whole := w.rec.WaitsWhole(i)
@@ -212,6 +212,12 @@ func (w *play) room(i compute.Instance) compute.HostID {
 		}
 	}
 	return ""
+}
+
+// takenBy says whether an instance that has taken a placeholder is on a host.
+func (w *play) takenBy(taker, placeholder compute.InstanceID) bool {
+	t := w.rec.Instances()[taker]
+	return t.Boot.In().ID == placeholder && t.State.OnHost()
 }
 
 // roomOf is a host in whose room something may start that was booted into a reservation: that of its placeholder, or else of

@@ -30,13 +30,36 @@ func offering(t *testing.T, hosts ...compute.HostID) *play {
 	return w
 }
 
-// A placeholder that is kept for what has taken it is in no queue, so that no host has room for it.
+// A placeholder that is kept for what has taken it and is on a host is in no queue, so that no host has room for it.
 func TestRoomOfAPlaceholder(t *testing.T) {
-	for kept, want := range map[bool]compute.HostID{false: "host-1", true: ""} {
-		i := compute.Instance{ID: "p-1", State: compute.StateQueued, Resources: schedule.Flavor("", 1).Resources}
-		i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Kept: kept})
-		if h := offering(t, "host-1").room(i); h != want {
-			t.Errorf("kept %v: %q has room, and was to be %q", kept, h, want)
+	id := func(name string) compute.InstanceID { return wire.KeyedInstance("red", name) }
+	for what, x := range map[string]struct {
+		kept  bool
+		taker compute.State
+		in    string
+		want  compute.HostID
+	}{
+		"it is not kept":            {false, compute.StateActive, "p-1", "host-1"},
+		"its taker runs":            {true, compute.StateActive, "p-1", ""},
+		"its taker starts":          {true, compute.StateStarting, "p-1", ""},
+		"its taker waits":           {true, compute.StateQueued, "p-1", "host-1"},
+		"its taker has ended":       {true, compute.StateDeleted, "p-1", "host-1"},
+		"its taker is in another":   {true, compute.StateActive, "p-2", "host-1"},
+		"its taker is in no record": {true, compute.StateNone, "p-1", "host-1"},
+	} {
+		w := offering(t, "host-1")
+		if x.taker != compute.StateNone {
+			taker := compute.Instance{ID: id("vm-1"), Project: "red", State: x.taker, Version: 1}
+			if x.taker.OnHost() {
+				taker.Host = "host-2"
+			}
+			taker.Boot.Takes(compute.InPlaceholder{ID: id(x.in)})
+			w.rec.ReadInstance(wire.EncodeInstance(taker))
+		}
+		i := compute.Instance{ID: id("p-1"), State: compute.StateQueued, Resources: schedule.Flavor("", 1).Resources}
+		i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Kept: x.kept, Taker: id("vm-1")})
+		if h := w.room(i); h != x.want {
+			t.Errorf("%s: %q has room, and was to be %q: %v", what, h, x.want, w.rec.Wrong)
 		}
 	}
 }
