@@ -18,8 +18,17 @@ func (s Schedule) Repeats() bool {
 	return s.Drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" ||
 			f.Kind == FaultRing && f.Key == RingManagers ||
-			strings.HasPrefix(f.Who, "queues-") && s.Ranked() // another one makes a tier that it has not finished with
+			f.endsOrHides() && strings.HasPrefix(f.Who, "queues-") && s.Ranked() // another one makes a tier that it began
 	})
+}
+
+// endsOrHides says whether a process ends by a fault, or what it sends or hears comes late or never.
+func (f Fault) endsOrHides() bool {
+	switch f.Kind {
+	case FaultKill, FaultPause, FaultMute, FaultDeaf, FaultOff, FaultSlow, FaultCut, FaultLose:
+		return true
+	}
+	return false
 }
 
 // Restarts says whether the broker is ever away; only then it writes to a disk.
