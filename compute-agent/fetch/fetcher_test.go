@@ -174,6 +174,19 @@ func TestLargeWorkBesideFetchesThatEndInTurn(t *testing.T) {
 	t.Errorf("the host never looked for large work: %v", d.p.told)
 }
 
+// A fetch ends soon for the sake of a queue that the host was rung for and could not list then, if it has the room.
+func TestAFetchEndsSoonForWhatHasRoom(t *testing.T) {
+	for uses, want := range map[int64]string{0: "open a 2s", 5: "open a"} {
+		d := newFixture(t, "a 1", "b 10")
+		d.uses = uses
+		d.LeaveAlone("b", d.now)
+		d.Ring(compute.Look{Queue: "a", Hold: time.Minute}, d.now)
+		d.Ring(compute.Look{Queue: "b"}, d.now)
+		d.look()
+		d.told(want)
+	}
+}
+
 // A host without a free slot opens nothing, and no more fetches than it has slots.
 func TestSlotsBoundOpenFetches(t *testing.T) {
 	d := newFixture(t, "a 1", "b 1", "c 1")

@@ -168,11 +168,12 @@ func (o *opened) goAhead(listed []offer.Candidate, soon, awaited bool) {
 
 // untilOwed is how long a fetch may last at most because the host was rung for another
 // queue, for which there may be no room beside it: until that queue is no longer left to
-// other hosts, or for a short poll. Zero: for as long as any.
+// other hosts, or for a short poll. Zero: for as long as any. What the host has no room for at all waits until it has.
 func (f *Fetcher) untilOwed(o opened) (wait time.Duration) {
 	f.rings.Listed(o.began, func(q compute.QueueName, look bool) {
 		alone, is := f.alone[q]
-		if look && !o.queues[q] && (is || o.passed[q]) {
+		needs, _, ours := f.needs(q)
+		if look && !o.queues[q] && (is || o.passed[q]) && ours && o.room.Fits(needs) {
 			if after := max(ShortPoll, alone.Sub(o.began)); wait == 0 || after < wait {
 				wait = after
 			}
