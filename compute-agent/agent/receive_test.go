@@ -39,8 +39,8 @@ func TestWorkForWhatIsHere(t *testing.T) {
 	}
 }
 
-// A conductor that denies a claim may publish the work again, and that may be here before the denial is. It is left in the
-// queue until the claim is answered: taken out as known it would be with nobody.
+// A conductor that denies a claim may publish the work again, and that may be here before the denial is. It is left in
+// the queue until the claim is answered: taken out as known it would be with nobody.
 func TestWorkWithAClaimThatIsNotAnswered(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		here := task.Task{Instance: id(1), Project: "p", Attempt: 2, Stage: task.Claiming, Answered: answered}

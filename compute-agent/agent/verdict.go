@@ -89,9 +89,9 @@ func (a arrival) undecided() bool {
 
 // never says whether work that is not taken cannot run here later either: the request avoids this host, its group has
 // enough members here, its user data is sealed under a key that this process has not, or its flavor was another when it
-// was asked for (outgrown), and that is not for this host. So is what this host waits for an answer about, which may take
-// as long as its set waits. A group that only prefers other hosts does so for seconds,
-// in which its member is the first that the queue hands out, too.
+// was asked for (outgrown), and that is not for this host. So is what this host waits for an answer about, which may
+// take as long as its set waits. A group that only prefers other hosts does so for seconds, in which its member is the
+// first that the queue hands out, too.
 func (a arrival) never(outgrown bool) bool {
 	if a.here != nil {
 		return a.undecided()

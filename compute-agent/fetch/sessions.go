@@ -98,7 +98,9 @@ func primary(session wire.SessionID) wire.SessionID {
 }
 
 func bySession(a, b wire.SessionID) int {
-	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker), sorted.TrueFirst(b.Secondary, a.Secondary))
+	return cmp.Or(
+		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker), sorted.TrueFirst(b.Secondary, a.Secondary),
+	)
 }
 
 // ShortPoll is how long a host waits for work that is said to lie somewhere: it would

@@ -181,8 +181,8 @@ func (p *plan) reserve(x pair) bool {
 
 // holdBack keeps, against all that are served after it, what a candidate will have
 // when the fetches that are open now have ended. It is for work that is there: small
-// work is not to wait until a queue with nothing in it was fetched alone. Where nobody says what is there it does so now
-// and then: fetches of small work, each at another broker, would else end in turn and leave no room for large work.
+// work is not to wait until a queue with nothing in it was fetched alone. Where nobody says what is there it does so
+// now and then: fetches of small work, each at another broker, would else end in turn and leave no room for large work.
 func (p *plan) holdBack(x pair) {
 	room := p.room
 	for _, h := range p.held {

@@ -86,9 +86,9 @@ func (s *step) offerAnew(h *host, told bool) {
 	}
 }
 
-// offerLoaded offers what waits for one host alone, once it is loaded: the conductor before may have ended before it did,
-// of what became possible as time went by and is in no record; and what it offered is gone if the agent was started again
-// while nobody listened.
+// offerLoaded offers what waits for one host alone, once it is loaded. The conductor before may have ended before it
+// did so: that its time has come is in no record. And what it offered is gone if the agent was started again while
+// nobody listened.
 func (s *step) offerLoaded() {
 	for _, id := range slices.Sorted(maps.Keys(s.hosts)) {
 		for _, e := range sorted(s.hosts[id].instances) {

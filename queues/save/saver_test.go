@@ -372,8 +372,8 @@ func TestAHostThatCannotMakeRoom(t *testing.T) {
 	}
 }
 
-// A saving for which machines go lasts as long as their guests may have to stop; another one as long as rules say, and so
-// does one that has the room already: what waits may be for no host.
+// A saving for which machines go lasts as long as their guests may have to stop; another one as long as rules say, and
+// so does one that has the room already: what waits may be for no host.
 func TestASavingLastsUntilGuestsHaveStopped(t *testing.T) {
 	for _, c := range []struct {
 		cannot, roomy bool

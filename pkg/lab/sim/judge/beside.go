@@ -81,8 +81,8 @@ func checkBeside(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// comesOrGoes says whether the flavor of a boot is added or removed meanwhile: its queue is made by a queue manager that
-// has read all instances, and a partition of those may have no leader.
+// comesOrGoes says whether the flavor of a boot is added or removed meanwhile: its queue is made by a queue manager
+// that has read all instances, and a partition of those may have no leader.
 func (r *Recording) comesOrGoes(b *compute.Boot) bool {
 	return b != nil && slices.ContainsFunc(r.Schedule.Load, func(l schedule.Load) bool {
 		return l.Flavor != nil && l.Flavor.Name == b.Flavor

@@ -185,9 +185,9 @@ type waiting struct {
 	instance compute.Instance
 }
 
-// isDenied says whether a claim was denied, so that its work waits on. What is denied because of its group, or is of
+// waitsOn says whether a claim was denied, so that its work waits on. What is denied because of its group, or is of
 // a set, waits for more than room.
-func (r *Recording) isDenied(c Claimed) bool {
+func (r *Recording) waitsOn(c Claimed) bool {
 	ofSet := func(a Ask) bool { return a.ID == c.Instance && a.Set != "" }
 	return r.denied(c.Claim) && !r.deniedByGroup(c.Claim) && !slices.ContainsFunc(r.Asks, ofSet)
 }
@@ -202,7 +202,7 @@ func (r *Recording) waits() (list []waiting) {
 	}
 	claimed := map[work]time.Time{}
 	for _, c := range r.Claims {
-		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() && !r.isDenied(c) {
+		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() && !r.waitsOn(c) {
 			claimed[k] = c.Seen
 		}
 	}
