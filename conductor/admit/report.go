@@ -57,11 +57,11 @@ func isHolder(inst *compute.Instance, r compute.Report) bool {
 func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
-		e.keepEarlyFailure(r)
+		s.keepEarlyFailure(e, r)
 		s.askAgainAbout(e, r, due)
 		return
 	}
-	r = e.withEarlyFailure(r)
+	r = s.withEarlyFailure(e, r)
 	switch r.Op {
 	case compute.ReportStarted, compute.ReportChanged:
 		s.machineThere(e, r)

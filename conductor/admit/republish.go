@@ -32,14 +32,13 @@ type publication struct {
 	number      uint32          // in share.line
 	share       *share          // of its project; nil: it is in none, neither held nor in the line
 	claims      *setClaims      // nil: it was never claimed for a set
-	// when it was loaded, or a claim that was kept for it was lost: nobody has claimed it since; zero: neither
-	unclaimed time.Time
 }
 
 // setClaims are the claims of an attempt whose set waits.
 type setClaims struct {
 	kept *keptClaim        // state claimed only
 	over []compute.ClaimID // those that were kept and are not any more
+	lost time.Time         // when the last of these was lost; zero: none was
 }
 
 type progress uint8
@@ -170,7 +169,7 @@ func (s *State) unpublish(e *entry) {
 		q.known.remove(e)
 		s.scheduleAsk(q)
 	}
-	*e.pub = publication{republished: e.pub.republished, claims: e.pub.claims, unclaimed: e.pub.unclaimed}
+	*e.pub = publication{republished: e.pub.republished, claims: e.pub.claims}
 }
 
 // published hears where a publication landed. One that is not the last of the

@@ -62,6 +62,14 @@ func (e *entry) gaveBack(c compute.ClaimID) bool {
 	return e.pub.claims != nil && slices.Contains(e.pub.claims.over, c)
 }
 
+// keptLost is when the last of those was lost; zero: none was.
+func (e *entry) keptLost() time.Time {
+	if e.pub.claims == nil {
+		return time.Time{}
+	}
+	return e.pub.claims.lost
+}
+
 // setOf is the set of an instance; nil: it is of none, or has ended.
 func (s *State) setOf(inst *compute.Instance) *set {
 	if inst == nil || inst.State.Ended() {
@@ -246,7 +254,7 @@ func (s *step) loseKept(e *entry) {
 // takeKept is that without the offer.
 func (s *step) takeKept(e *entry) {
 	x := e.pub.claims
-	x.over, e.pub.unclaimed = noteClaim(x.over, x.kept.Claim), s.at()
+	x.over, x.lost = noteClaim(x.over, x.kept.Claim), s.at()
 	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished

@@ -42,6 +42,7 @@ type State struct {
 	made          uint64 // timers made so far
 	hostsRead     bool
 	lastNow       time.Time      // of the last step
+	loadedAt      time.Time      // when the last record was loaded; zero: none was
 	shared        compute.Shared // what records have in common
 }
 
@@ -72,15 +73,14 @@ func New(opts Options) *State {
 type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
-	endingIndex int32    // in endings
 	in          *inGroup // nil: it is a member of no group
+	endingIndex int32    // in endings
 	// Begun anew with every load:
-	pub          *publication // queued; nil in any other state
-	toldAt       time.Time    // when its host was last told what it should do
-	confirmAsked bool         // its host came back from silence and was asked to confirm
+	confirmAsked bool // its host came back from silence and was asked to confirm
 	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
-	sparedFrom   compute.RequestOp
-	earlyFailure *compute.Report // why its start failed, said before that counted; an agent says it once
+	sparedFrom compute.RequestOp
+	pub        *publication // queued; nil in any other state
+	toldAt     time.Time    // when its host was last told what it should do
 }
 
 // host is a host that has instances here, or that pinned work waits for.
@@ -94,8 +94,9 @@ type host struct {
 	together  map[together]time.Time   // when two of those with different journals last spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
 	askAgainAt map[*entry]time.Time
-	since      time.Time // from when on voices are complete; zero: they are
-	heard      time.Time // the last sign of life, or when it began to matter here
+	failed     map[*entry]compute.Report // why starts failed, said before that counted; an agent says it once
+	since      time.Time                 // from when on voices are complete; zero: they are
+	heard      time.Time                 // the last sign of life, or when it began to matter here
 	silent     bool
 	restarted  bool // its agent is another process with a journal that was heard before, and was not told anew yet
 }
@@ -106,16 +107,13 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	if inst.State.Ended() {
 		inst.Boot.DropUserData() // in records of before
 	}
-	s.lastNow = now
+	s.lastNow, s.loadedAt = now, now
 	s.ensureGroup(inst, view)
 	e := s.newEntry()
 	e.toldAt = now
 	s.replace(e, inst, now)
 	if h := s.hosts[hostOf(inst)]; h != nil {
 		h.since = now
-	}
-	if inst.State == compute.StateQueued {
-		e.pub.unclaimed = now // that a claim is kept for it is in no record
 	}
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
@@ -284,6 +282,7 @@ func (s *State) leaveHost(id compute.HostID, e *entry) {
 		return
 	}
 	delete(h.askAgainAt, e)
+	delete(h.failed, e)
 	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)

@@ -91,12 +91,12 @@ func (s *State) repeatAt(e *entry) time.Time {
 }
 
 // noCapacity is when a request that does not want to wait has waited enough;
-// zero if it wants to.
+// zero if it wants to. Whether a claim was kept for it before it was loaded is in no record.
 func (s *State) noCapacity(e *entry) time.Time {
 	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
-	since := latest(e.inst.UnclaimedSince(), e.pub.unclaimed)
+	since := latest(latest(e.inst.UnclaimedSince(), s.loadedAt), e.keptLost())
 	if p := s.placeholderOf(e.inst); p != nil {
 		since = latest(since, fromOf(p))
 	}

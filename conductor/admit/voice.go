@@ -179,21 +179,29 @@ func (s *step) askAgain(e *entry, due time.Time) {
 
 // keepEarlyFailure keeps why a start failed. The agent forgets it with its task, and answers
 // only that nothing is there when it is asked again. What another journal says does not take its place.
-func (e *entry) keepEarlyFailure(r compute.Report) {
-	was := e.earlyFailure
-	if was != nil && isHolder(e.inst, *was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
+func (s *step) keepEarlyFailure(e *entry, r compute.Report) {
+	if r.Op != compute.ReportFailed || r.Class == compute.FailureUnknownHere || e.inst.State != compute.StateStarting {
 		return
 	}
-	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere && e.inst.State == compute.StateStarting {
-		e.earlyFailure = &r
+	h := s.hosts[e.inst.Host]
+	was, kept := h.failed[e]
+	if kept && isHolder(e.inst, was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
+		return
 	}
+	if h.failed == nil {
+		h.failed = map[*entry]compute.Report{}
+	}
+	h.failed[e] = r
 }
 
 // withEarlyFailure is a report that counts, with what the same agent said before of why.
-func (e *entry) withEarlyFailure(r compute.Report) compute.Report {
-	was := e.earlyFailure
-	if was == nil || !absent(r.Op) || r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere ||
-		e.inst.State != compute.StateStarting || !isHolder(e.inst, *was) || was.Journal != r.Journal {
+func (s *step) withEarlyFailure(e *entry, r compute.Report) compute.Report {
+	if e.inst.State != compute.StateStarting || !absent(r.Op) ||
+		r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
+		return r
+	}
+	was, kept := s.hosts[e.inst.Host].failed[e]
+	if !kept || !isHolder(e.inst, was) || was.Journal != r.Journal {
 		return r
 	}
 	r.Op, r.Class, r.Message = was.Op, was.Class, was.Message
