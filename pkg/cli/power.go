@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,7 +77,7 @@ type powering struct {
 func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, error) {
 	var ids []compute.InstanceID
 	commands := map[compute.InstanceID]compute.CommandID{}
-	before := map[compute.InstanceID]client.Instance{}
+	others := map[compute.InstanceID]*otherCommands{}
 	var w *watch
 	if p.wait {
 		w = watchInstances(cmd.Context(), c, idsOf(p.meant))
@@ -85,7 +86,7 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 	done, failed := p.chosen.all(p.meant, func(i client.Instance) error {
 		asked, err := c.Power(cmd.Context(), i.ID, p.op, compute.CommandID(uuid.NewString()), p.hard)
 		if err == nil {
-			ids, commands[i.ID], before[i.ID] = append(ids, i.ID), asked.Command, i
+			ids, commands[i.ID], others[i.ID] = append(ids, i.ID), asked.Command, newOtherCommands(i, asked.Command)
 		}
 		return err
 	})
@@ -105,7 +106,7 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 		ids,
 		func(i client.Instance) bool {
 			return powered(i, commands[i.ID]) || i.State != "active" && i.State != "unknown" ||
-				overtaken(before[i.ID], i, commands[i.ID])
+				others[i.ID].overtook(i, time.Now())
 		},
 	)
 	for _, i := range now {
@@ -125,16 +126,51 @@ func powered(now client.Instance, c compute.CommandID) bool {
 	return now.Answer != nil && now.Answer.Command == c
 }
 
-// overtaken says that another command has taken its place, which was not there before.
-func overtaken(before, now client.Instance, c compute.CommandID) bool {
-	known := map[compute.CommandID]bool{c: true}
-	if before.Command != nil {
-		known[before.Command.Command] = true
+// otherCommands are those that an instance has beside the one that is waited for. One may have been given before it and
+// be read after the instance was looked at, as in `berth stop web; berth start web --wait`.
+type otherCommands struct {
+	awaited compute.CommandID
+	before  map[compute.CommandID]bool // were there already
+	pending bool                       // the awaited one was seen: what comes now came after it
+	unknown time.Time                  // when one was first seen that may have come before or after; zero: none was
+}
+
+// readWithin is how long after another command a conductor may read the awaited one, if that came second.
+const readWithin = 10 * time.Second
+
+func newOtherCommands(i client.Instance, awaited compute.CommandID) *otherCommands {
+	o := &otherCommands{awaited: awaited, before: map[compute.CommandID]bool{}}
+	for _, c := range commandsOf(i) {
+		o.before[c] = true
 	}
-	if before.Answer != nil {
-		known[before.Answer.Command] = true
+	return o
+}
+
+// overtook says whether another command has taken the awaited one's place.
+func (o *otherCommands) overtook(i client.Instance, now time.Time) bool {
+	is := commandsOf(i)
+	if slices.Contains(is, o.awaited) {
+		o.pending = true
+		return false
 	}
-	return now.Command != nil && !known[now.Command.Command] || now.Answer != nil && !known[now.Answer.Command]
+	if !slices.ContainsFunc(is, func(c compute.CommandID) bool { return !o.before[c] }) {
+		return false
+	}
+	if o.unknown.IsZero() {
+		o.unknown = now
+	}
+	return o.pending || now.Sub(o.unknown) >= readWithin
+}
+
+// commandsOf are the commands that an instance shows: the one that is not answered yet, and the last that was.
+func commandsOf(i client.Instance) (ids []compute.CommandID) {
+	if i.Command != nil {
+		ids = append(ids, i.Command.Command)
+	}
+	if i.Answer != nil {
+		ids = append(ids, i.Answer.Command)
+	}
+	return ids
 }
 
 // failure is why the command was not carried out; nil if it was.

@@ -544,6 +544,9 @@ func TestWaitForCommands(t *testing.T) {
 			e.Answer = i.Answer
 		}
 	}
+	pending := func(c *client.PowerCommand) func(*client.Instance, *client.Event) {
+		return func(i *client.Instance, e *client.Event) { i.Command, e.Command = c, c }
+	}
 	stop := func(s *settings) *cobra.Command { return newPower(s, compute.OpStop) }
 	for name, c := range map[string]struct {
 		command func(*settings) *cobra.Command
@@ -558,8 +561,16 @@ func TestWaitForCommands(t *testing.T) {
 			later(5*time.Minute, func() { n.becomes(id, "active", by(i.Command.Command)) })
 		}, ""},
 		"stop, and another stops it": {stop, func(n *apiNode, i client.Instance) {
-			later(5*time.Minute, func() { n.becomes(id, "active", by("another")) })
+			n.becomes(id, "active", pending(i.Command))
+			later(5*time.Minute, func() {
+				n.becomes(id, "active", pending(&client.PowerCommand{Op: "stop", Command: "another"}))
+			})
 		}, "another command came after this stop"},
+		"stop, and another that came before is read first": {stop, func(n *apiNode, i client.Instance) {
+			n.becomes(id, "active", by("another"))
+			later(readWithin/2, func() { n.becomes(id, "active", pending(i.Command)) },
+				5*time.Minute-readWithin/2, func() { n.becomes(id, "active", by(i.Command.Command)) })
+		}, ""},
 		"stop, and it is deleted": {stop, func(n *apiNode, i client.Instance) {
 			later(5*time.Minute, func() { n.becomes(id, "deleting") })
 		}, "is deleting: there is nothing to stop any more"},
