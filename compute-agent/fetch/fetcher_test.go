@@ -271,10 +271,10 @@ func TestHeldWork(t *testing.T) {
 	d.told("open a")
 	d.ended("a", 1, ThirdDelivery)
 	d.look()
-	d.told("open a 500ms")
+	d.told("open a 100ms")
 	d.ended("a", 2, 1) // behind it, and as useless here
 	d.look()
-	d.told("open a 500ms")
+	d.told("open a 100ms")
 	d.ended("a", -1, 0)
 	d.told("release a 1", "release a 2")
 }

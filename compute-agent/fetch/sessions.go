@@ -111,6 +111,10 @@ const ShortPoll = 500 * time.Millisecond
 // before the work does. While it lasts, the host cannot follow its other rings.
 const RungPoll = 100 * time.Millisecond
 
+// BehindPoll is how long a host waits for what lies behind work that it holds, which nobody else can have meanwhile.
+// Work of a group goes through twenty hosts that may not have it before its conductor is told.
+const BehindPoll = 100 * time.Millisecond
+
 // begin opens a fetch of what is planned for a session, if anything is.
 func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs []wire.QueueRef) {
 	f.sampler.Planned(p.Listed, p.Left)
@@ -124,11 +128,11 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 		if c.Extra {
 			o.extra, wait = append(o.extra, c.Queue), ShortPoll
 		}
-		if f.hiding(c.Queue) {
-			wait = ShortPoll
-		}
 	}
 	for _, c := range p.Listed {
+		if f.hiding(c.Queue) {
+			wait = BehindPoll
+		}
 		if c.Rung {
 			o.rung, wait = append(o.rung, c.Queue), RungPoll
 		}

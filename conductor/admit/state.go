@@ -266,7 +266,10 @@ func (s *State) joinHost(e *entry, now time.Time) {
 	}
 	h := s.hosts[id]
 	if h == nil {
-		h = &host{id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]spoken{}}
+		h = &host{
+			id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]spoken{},
+			failed: map[*entry]compute.Report{},
+		}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
 		s.scheduleSilence(h)

@@ -184,12 +184,9 @@ func (s *step) keepEarlyFailure(e *entry, r compute.Report) {
 		return
 	}
 	h := s.hosts[e.inst.Host]
-	was, kept := h.failed[e]
-	if kept && isHolder(e.inst, was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
+	was := h.failed[e]
+	if isHolder(e.inst, was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
 		return
-	}
-	if h.failed == nil {
-		h.failed = map[*entry]compute.Report{}
 	}
 	h.failed[e] = r
 }
@@ -200,8 +197,8 @@ func (s *step) withEarlyFailure(e *entry, r compute.Report) compute.Report {
 		r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
 		return r
 	}
-	was, kept := s.hosts[e.inst.Host].failed[e]
-	if !kept || !isHolder(e.inst, was) || was.Journal != r.Journal {
+	was := s.hosts[e.inst.Host].failed[e]
+	if !isHolder(e.inst, was) || was.Journal != r.Journal {
 		return r
 	}
 	r.Op, r.Class, r.Message = was.Op, was.Class, was.Message
