@@ -118,7 +118,7 @@ func callAll(t *testing.T, all map[string]operation) map[string][]string {
 			case "boot":
 				c.typed("boot", "--id", docs.ID, "--name", "web-1", "--flavor", "m1.small",
 					"--with", "disk=ssd", "--wait")
-			case "start-instance": // one that is stopped is not rebooted
+			case "start-instance": // the next example reboots it, which is refused while it is stopped
 				c.typed("start", docs.ID, "--wait")
 			}
 			refused[e.Operation] = c.refusals(o, e)

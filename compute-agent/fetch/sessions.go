@@ -111,8 +111,8 @@ const ShortPoll = 500 * time.Millisecond
 // before the work does. While it lasts, the host cannot follow its other rings.
 const RungPoll = 100 * time.Millisecond
 
-// BehindPoll is how long a host waits for what lies behind work that it holds, which nobody else can have meanwhile.
-// Work of a group goes through twenty hosts that may not have it before its conductor is told.
+// BehindPoll is how long a host that keeps work locked waits for what lies behind it, which is there already. No other
+// host can have the locked work meanwhile, and 18 hosts may lock it in turn before its conductor is told.
 const BehindPoll = 100 * time.Millisecond
 
 // begin opens a fetch of what is planned for a session, if anything is.
@@ -123,16 +123,17 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 	}
 	o.Reserved, o.queues, o.passed = p.Reserved, map[compute.QueueName]bool{}, map[compute.QueueName]bool{}
 	var wait time.Duration
+	hides := slices.ContainsFunc(p.Listed, func(c offer.Candidate) bool { return f.hiding(c.Queue) })
+	if hides {
+		wait = BehindPoll
+	}
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
-		if c.Extra {
+		if c.Extra && !hides { // what does not come within the short look may still lie there
 			o.extra, wait = append(o.extra, c.Queue), ShortPoll
 		}
 	}
 	for _, c := range p.Listed {
-		if f.hiding(c.Queue) {
-			wait = BehindPoll
-		}
 		if c.Rung {
 			o.rung, wait = append(o.rung, c.Queue), RungPoll
 		}

@@ -36,11 +36,12 @@ func Reject(format string, args ...any) error {
 // else what it has, else the host's fault.
 func Classed(ctx context.Context, what string, err error) error {
 	var e *Error
+	over := Over(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", what, ctx.Err())
+	case over != nil:
+		return fmt.Errorf("%s: %w", what, over)
 	case errors.As(err, &e):
 		return err
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):

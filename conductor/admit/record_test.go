@@ -184,6 +184,10 @@ func TestNobodyTakesWhatIsNotPublished(t *testing.T) {
 	if due := s.noCapacity(&entry{inst: inst, pub: &publication{}}); !due.Equal(epoch.Add(s.opts.NoCapacityAfter)) {
 		t.Errorf("published, it ends at %v", due)
 	}
+	s.loadedAt = epoch.Add(time.Hour) // by a broker's clock that was set back since
+	if due := s.noCapacity(&entry{inst: inst, pub: &publication{}}); !due.Equal(epoch.Add(s.opts.NoCapacityAfter)) {
+		t.Errorf("published since the takeover, it ends at %v", due)
+	}
 	inst.PublishAt = later
 	if due := s.noCapacity(&entry{inst: inst, pub: &publication{}}); !due.Equal(later.Add(s.opts.NoCapacityAfter)) {
 		t.Errorf("to be published at %v, it ends at %v", later, due)

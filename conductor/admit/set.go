@@ -62,7 +62,7 @@ func (e *entry) gaveBack(c compute.ClaimID) bool {
 	return e.pub.claims != nil && slices.Contains(e.pub.claims.over, c)
 }
 
-// keptLost is when the last of those was lost; zero: none was.
+// keptLost is when the last claim that was kept for this attempt was lost; zero: none was.
 func (e *entry) keptLost() time.Time {
 	if e.pub.claims == nil {
 		return time.Time{}

@@ -76,6 +76,7 @@ type entry struct {
 	in          *inGroup // nil: it is a member of no group
 	endingIndex int32    // in endings
 	// Begun anew with every load:
+	loaded       bool // queued: since it was loaded it has had no other state or attempt
 	confirmAsked bool // its host came back from silence and was asked to confirm
 	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
 	sparedFrom compute.RequestOp
@@ -93,12 +94,12 @@ type host struct {
 	twins     map[compute.Voice]bool   // processes that spoke for it at the same time
 	together  map[together]time.Time   // when two of those with different journals last spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
-	askAgainAt map[*entry]time.Time
-	failed     map[*entry]compute.Report // why starts failed, said before that counted; an agent says it once
-	since      time.Time                 // from when on voices are complete; zero: they are
-	heard      time.Time                 // the last sign of life, or when it began to matter here
-	silent     bool
-	restarted  bool // its agent is another process with a journal that was heard before, and was not told anew yet
+	askAgainAt    map[*entry]time.Time
+	earlyFailures map[*entry]compute.Report // why starts failed, said before that counted; an agent says it once
+	since         time.Time                 // from when on voices are complete; zero: they are
+	heard         time.Time                 // the last sign of life, or when it began to matter here
+	silent        bool
+	restarted     bool // its agent is another process with a journal that was heard before, and was not told anew yet
 }
 
 // Load puts one record in, as read from the log. It must be there only once, and
@@ -115,7 +116,8 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	if h := s.hosts[hostOf(inst)]; h != nil {
 		h.since = now
 	}
-	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
+	e.loaded = inst.State == compute.StateQueued
+	if e.loaded && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
 		switch {
 		case isCarried(inst):
@@ -212,7 +214,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		s.dropKept(e, old)
 		s.unpublish(e)
 		e.pub = nil
-		e.confirmAsked = false // it was about what is over
+		e.loaded, e.confirmAsked = false, false // they were about what is over
 	}
 	if old != nil && next != nil && next.Attempt != old.Attempt {
 		e.sparedFrom = compute.OpNone
@@ -268,7 +270,7 @@ func (s *State) joinHost(e *entry, now time.Time) {
 	if h == nil {
 		h = &host{
 			id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]spoken{},
-			failed: map[*entry]compute.Report{},
+			earlyFailures: map[*entry]compute.Report{},
 		}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
@@ -285,7 +287,7 @@ func (s *State) leaveHost(id compute.HostID, e *entry) {
 		return
 	}
 	delete(h.askAgainAt, e)
-	delete(h.failed, e)
+	delete(h.earlyFailures, e)
 	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)

@@ -91,12 +91,16 @@ func (s *State) repeatAt(e *entry) time.Time {
 }
 
 // noCapacity is when a request that does not want to wait has waited enough;
-// zero if it wants to. Whether a claim was kept for it before it was loaded is in no record.
+// zero if it wants to. Whether a claim was kept for it before it was loaded is in no record, so that its
+// time begins anew then.
 func (s *State) noCapacity(e *entry) time.Time {
 	if e.inst.Boot.OnNoCapacity != compute.FailAtOnce || e.kept() != nil {
 		return time.Time{}
 	}
-	since := latest(latest(e.inst.UnclaimedSince(), s.loadedAt), e.keptLost())
+	since := latest(e.inst.UnclaimedSince(), e.keptLost())
+	if e.loaded {
+		since = latest(since, s.loadedAt)
+	}
 	if p := s.placeholderOf(e.inst); p != nil {
 		since = latest(since, fromOf(p))
 	}

@@ -184,11 +184,11 @@ func (s *step) keepEarlyFailure(e *entry, r compute.Report) {
 		return
 	}
 	h := s.hosts[e.inst.Host]
-	was := h.failed[e]
+	was := h.earlyFailures[e]
 	if isHolder(e.inst, was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
 		return
 	}
-	h.failed[e] = r
+	h.earlyFailures[e] = r
 }
 
 // withEarlyFailure is a report that counts, with what the same agent said before of why.
@@ -197,7 +197,7 @@ func (s *step) withEarlyFailure(e *entry, r compute.Report) compute.Report {
 		r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
 		return r
 	}
-	was := s.hosts[e.inst.Host].failed[e]
+	was := s.hosts[e.inst.Host].earlyFailures[e]
 	if !isHolder(e.inst, was) || was.Journal != r.Journal {
 		return r
 	}

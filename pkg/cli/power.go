@@ -129,14 +129,15 @@ func powered(now client.Instance, c compute.CommandID) bool {
 // otherCommands are those that an instance has beside the one that is waited for. One may have been given before it and
 // be read after the instance was looked at, as in `berth stop web; berth start web --wait`.
 type otherCommands struct {
-	awaited compute.CommandID
-	before  map[compute.CommandID]bool // were there already
-	pending bool                       // the awaited one was seen: what comes now came after it
-	unknown time.Time                  // when one was first seen that may have come before or after; zero: none was
+	awaited    compute.CommandID
+	before     map[compute.CommandID]bool // were there already
+	seen       bool                       // the awaited one was: what comes now came after it
+	doubtSince time.Time                  // when one was first seen that may have come before or after; zero: none was
 }
 
-// readWithin is how long after another command a conductor may read the awaited one, if that came second.
-const readWithin = 10 * time.Second
+// readWithin is how long after another command a conductor may read the awaited one, if that came second: one may have
+// to take over first. A wait that has missed the awaited one ends that much later.
+const readWithin = time.Minute
 
 func newOtherCommands(i client.Instance, awaited compute.CommandID) *otherCommands {
 	o := &otherCommands{awaited: awaited, before: map[compute.CommandID]bool{}}
@@ -148,18 +149,18 @@ func newOtherCommands(i client.Instance, awaited compute.CommandID) *otherComman
 
 // overtook says whether another command has taken the awaited one's place.
 func (o *otherCommands) overtook(i client.Instance, now time.Time) bool {
-	is := commandsOf(i)
-	if slices.Contains(is, o.awaited) {
-		o.pending = true
+	shown := commandsOf(i)
+	if slices.Contains(shown, o.awaited) {
+		o.seen = true
 		return false
 	}
-	if !slices.ContainsFunc(is, func(c compute.CommandID) bool { return !o.before[c] }) {
+	if !slices.ContainsFunc(shown, func(c compute.CommandID) bool { return !o.before[c] }) {
 		return false
 	}
-	if o.unknown.IsZero() {
-		o.unknown = now
+	if o.doubtSince.IsZero() {
+		o.doubtSince = now
 	}
-	return o.pending || now.Sub(o.unknown) >= readWithin
+	return o.seen || now.Sub(o.doubtSince) >= readWithin
 }
 
 // commandsOf are the commands that an instance shows: the one that is not answered yet, and the last that was.

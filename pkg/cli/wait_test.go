@@ -568,8 +568,8 @@ func TestWaitForCommands(t *testing.T) {
 		}, "another command came after this stop"},
 		"stop, and another that came before is read first": {stop, func(n *apiNode, i client.Instance) {
 			n.becomes(id, "active", by("another"))
-			later(readWithin/2, func() { n.becomes(id, "active", pending(i.Command)) },
-				5*time.Minute-readWithin/2, func() { n.becomes(id, "active", by(i.Command.Command)) })
+			later(5*time.Second, func() { n.becomes(id, "active", pending(i.Command)) },
+				5*time.Minute-5*time.Second, func() { n.becomes(id, "active", by(i.Command.Command)) })
 		}, ""},
 		"stop, and it is deleted": {stop, func(n *apiNode, i client.Instance) {
 			later(5*time.Minute, func() { n.becomes(id, "deleting") })

@@ -61,12 +61,13 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 	button := func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) }
 	err := d.short(waiting, button)
 	var no libvirt.Error
+	over := hypervisor.Over(ctx)
 	switch {
-	case ctx.Err() != nil:
-		return false, ctx.Err()
+	case over != nil:
+		return false, over
 	case errors.As(err, &no):
 		return false, nil // it cannot even be asked: the plug
-	case err != nil && waiting.Err() == nil:
+	case err != nil && hypervisor.Over(waiting) == nil:
 		return false, err
 	}
 	pressed := time.Now()
@@ -79,7 +80,7 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 			pressed = time.Now()
 		}
 	}
-	return false, ctx.Err()
+	return false, hypervisor.Over(ctx)
 }
 
 // Start runs a stopped machine again.

@@ -4,9 +4,11 @@ package qemu
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -57,8 +59,9 @@ const pressEvery = 3 * time.Second
 func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := d.tell(waiting, id, "system_powerdown"); err != nil {
-		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
+	var no *qmp.Error
+	if err := d.tell(waiting, id, "system_powerdown"); errors.As(err, &no) {
+		return false, hypervisor.Over(ctx) // it cannot even be asked: the plug
 	}
 	pressed := time.Now()
 	for hypervisor.Pause(waiting, pollEvery) {
@@ -71,7 +74,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 			pressed = time.Now()
 		}
 	}
-	return false, ctx.Err()
+	return false, hypervisor.Over(ctx)
 }
 
 // quit ends a machine's process: it closes its disk in order if it answers.
