@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -152,29 +149,6 @@ func (c *Cluster) Close() error {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// FreePorts finds ports that nothing listens on, below those that Linux gives to connections:
-// one of those could be taken before the broker listens. Another listener may still take one;
-// the broker then fails to start, and says so.
-func FreePorts(n int) ([]int, error) {
-	const lowest, highest = 10_000, 32_000
-	var ports []int
-	var failed error
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > 100*n {
-			return nil, failed
-		}
-		port := lowest + rand.IntN(highest-lowest)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			failed = err
-			continue
-		}
-		defer func() { _ = l.Close() }() // all stay taken until every one is found
-		ports = append(ports, port)
-	}
-	return ports, nil
 }
 
 // awaitStarted answers when the node's log says that it serves.
