@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/localkafka"
 	"github.com/berth-project/berth/pkg/tlsfiles/tlstest"
 )
 
@@ -208,12 +208,11 @@ func kept(t *testing.T, home string) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := localkafka.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
 // awaitReady waits until a node is ready, or has ended.

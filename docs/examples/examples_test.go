@@ -68,12 +68,14 @@ func TestExamples(t *testing.T) {
 // play runs a program, and says what it has printed.
 func play(t *testing.T, ctx context.Context, built, program string, env ...string) string {
 	t.Helper()
+	if program == generated {
+		env = append(env, generate(t, ctx, env)...) // packages take the time that they take
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(built, program))
 	switch {
 	case program == generated:
-		env = append(env, generate(t, ctx, env)...)
 		cmd = exec.CommandContext(ctx, "sh", "-c", `exec python -B "$0"`, program) // that of PATH
 	case strings.HasSuffix(program, ".py"):
 		cmd = python(t, ctx, program)

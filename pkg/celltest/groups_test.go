@@ -40,11 +40,11 @@ func member(f compute.FlavorName, g compute.GroupName) compute.Boot {
 // groupIsOn checks on how many hosts the members of a group are, and whether they break its rule.
 func (r *rig) groupIsOn(c *client.Client, name compute.GroupName, hosts int, breaks bool) {
 	r.t.Helper()
-	g, err := c.Group(r.t.Context(), name)
-	r.must(err)
-	if len(g.Domains) != hosts || g.Breaks != breaks {
-		r.t.Errorf("%+v", g)
-	}
+	r.poll(fmt.Sprintf("group %s is on %d hosts", name, hosts), func() bool { // the node may have read less than the test
+		g, err := c.Group(r.t.Context(), name)
+		r.must(err)
+		return len(g.Domains) == hosts && g.Breaks == breaks
+	})
 }
 
 // keptApart checks by what hosts did that at no moment more than most of these ran on one host, and keptTogether that

@@ -3,6 +3,8 @@
 package celltest
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -48,14 +50,9 @@ func TestSpread(t *testing.T) {
 
 func (r *rig) haveValues(c *client.Client, want ...rest.GroupValue) {
 	r.t.Helper()
-	g, err := c.Group(r.t.Context(), "web")
-	r.must(err)
-	if len(g.Values) != len(want) {
-		r.t.Fatalf("the group has %+v", g.Values)
-	}
-	for i, v := range g.Values {
-		if v != want[i] {
-			r.t.Errorf("the group has %+v, want %+v", v, want[i])
-		}
-	}
+	r.poll(fmt.Sprintf("the group has %+v", want), func() bool { // the node may have read less than the test
+		g, err := c.Group(r.t.Context(), "web")
+		r.must(err)
+		return slices.Equal(g.Values, want)
+	})
 }

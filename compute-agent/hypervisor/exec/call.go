@@ -75,7 +75,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		return d.ended(ctx, c)
 	case out.tooMuch:
 		return d.fail(c, fmt.Sprintf("printed more than %d bytes: let it print less", mostPrinted), said)
-	case patience.Err() != nil:
+	case err != nil && patience.Err() != nil:
 		e := d.fail(
 			c,
 			fmt.Sprintf(

@@ -170,9 +170,9 @@ func TestAHangIsKilled(t *testing.T) {
 	}
 	dead()
 
-	d.o.Timeout = 2 * time.Second
+	d.o.Timeout = 15 * time.Second // for five programs to start in
 	_, err := d.Inventory(t.Context())
-	wrong(t, err, compute.FailureTimeout, "inventory did not end within 2s", "driver.exec.timeout", "it said: waits")
+	wrong(t, err, compute.FailureTimeout, "inventory did not end within 15s", "driver.exec.timeout", "it said: waits")
 	dead()
 }
 

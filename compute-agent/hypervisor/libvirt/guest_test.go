@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sync/errgroup"
@@ -73,9 +74,15 @@ func TestDaemonIsRestarted(t *testing.T) {
 			}
 		}
 	}
-	b.virsh("suspend", string(one))
-	b.virsh("resume", string(one))
-	expect(one, compute.PowerRunning, "") // it listens
+	for listens := false; !listens; {
+		b.virsh("suspend", string(one))
+		b.virsh("resume", string(one))
+		select {
+		case e := <-told:
+			listens = e.Instance == one && e.Power == compute.PowerRunning
+		case <-time.After(time.Second):
+		}
+	}
 	before := b.qemus("")
 
 	b.stop()

@@ -4,7 +4,6 @@ package libvirt
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -60,12 +59,11 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 	defer cancel()
 	button := func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) }
 	err := d.short(waiting, button)
-	var no libvirt.Error
 	over := hypervisor.Over(ctx)
 	switch {
 	case over != nil:
 		return false, over
-	case errors.As(err, &no):
+	case is(err, libvirt.ErrOperationInvalid, libvirt.ErrOperationUnsupported, libvirt.ErrNoSupport, libvirt.ErrNoDomain):
 		return false, nil // it cannot even be asked: the plug
 	case err != nil && hypervisor.Over(waiting) == nil:
 		return false, err

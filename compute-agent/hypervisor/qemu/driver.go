@@ -117,7 +117,8 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	}
 }
 
-// How long QEMU may take to answer. List asks all machines and must be quick.
+// How long QEMU may take to answer. List asks all machines and must be quick; what is done to one machine goes by what it
+// answers, and waits for that.
 const (
 	commandTime = 10 * time.Second
 	statusTime  = 2 * time.Second
@@ -140,8 +141,8 @@ func (d *Driver) ask(ctx context.Context, id compute.InstanceID, command string,
 }
 
 // status is QMP's word for what a process does; empty if it does not say.
-func (d *Driver) status(ctx context.Context, id compute.InstanceID) string {
-	ctx, cancel := context.WithTimeout(ctx, statusTime)
+func (d *Driver) status(ctx context.Context, id compute.InstanceID, within time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var answer struct {
 		Status string `json:"status"`

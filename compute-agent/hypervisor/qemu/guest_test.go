@@ -159,7 +159,7 @@ func (b *bench) fate(d *Driver, m hypervisor.Machine) string {
 	if i := strings.Index(state, "Umask"); i > 0 {
 		state = state[:i]
 	}
-	again := judge(r, d.find(b.t.Context(), m.Instance, b.processes()))
+	again := judge(r, d.find(b.t.Context(), m.Instance, b.processes(), commandTime))
 	return fmt.Sprintf("the kernel says: %s\nits QEMU says %q\nits console has %q\n"+
 		"its record is %+v, %v\n/proc has of it %q, and a second look finds %+v\n%s does not run: %+v", kernel,
 		read(filepath.Join(d.dir(m.Instance), logFile)), read(filepath.Join(d.dir(m.Instance), console.File)),
@@ -473,7 +473,7 @@ func TestStartIsBrokenOff(t *testing.T) {
 		t.Errorf("its start was broken off, and List gives %+v", m)
 	}
 	b.ok(next.Launch(t.Context(), one, 1, "c"))
-	if status := next.status(t.Context(), one); status != "prelaunch" {
+	if status := next.status(t.Context(), one, commandTime); status != "prelaunch" {
 		t.Errorf("a second launch made it %q", status)
 	}
 	b.ok(next.Start(t.Context(), one))
@@ -499,5 +499,40 @@ func TestLaunchIsBrokenOffAfterItsProcess(t *testing.T) {
 	b.ok(err)
 	if all := b.processes(); len(all) != 1 || r.PID != all[0].PID || r.Start != all[0].Start {
 		t.Errorf("its process is %d since %d, and on the host are %+v", r.PID, r.Start, all)
+	}
+}
+
+// A QEMU that does not answer, as where its disk hangs: nothing is done to a machine of which it is not known what it
+// does, and a stop that somebody has given up waiting for has cut nobody off.
+func TestAQEMUThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("linux"))
+	b.up(one)
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		for _, p := range b.processes() {
+			b.ok(syscall.Kill(p.PID, s))
+		}
+	}
+	signal(syscall.SIGSTOP)
+	for what, call := range map[string]func(context.Context) error{
+		"Stop":  func(ctx context.Context) error { return d.Stop(ctx, one, time.Hour) },
+		"Start": func(ctx context.Context) error { return d.Start(ctx, one) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s answers %v", what, err)
+		}
+		cancel()
+	}
+	signal(syscall.SIGCONT)
+	if m := b.only(d); m.Power != compute.PowerRunning {
+		t.Errorf("it goes on, and List gives %+v", m)
+	}
+	b.ok(d.Stop(t.Context(), one, time.Hour))
+	if m := b.only(d); !strings.Contains(m.Detail, "the guest shut down") {
+		t.Errorf("its guest was asked, and List gives %+v", m)
 	}
 }

@@ -52,7 +52,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 			there = append(there, m)
 		}
 	}
-	return there, ctx.Err()
+	return there, hypervisor.Over(ctx) // past its deadline a machine that did not answer was not asked
 }
 
 // one is a machine as List gives it; none if it went meanwhile.
@@ -62,7 +62,7 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 		return hypervisor.Machine{}, err
 	}
 	m := r.Machine
-	m.Verdict = judge(r, d.find(ctx, id, all))
+	m.Verdict = judge(r, d.find(ctx, id, all, statusTime))
 	m.Detail += "; " + d.dir(id)
 	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
@@ -74,10 +74,10 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 }
 
 // find looks for what there is of a machine besides its record.
-func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []host.Process) found {
+func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []host.Process, within time.Duration) found {
 	f := found{boot: d.host.BootID(), alive: len(of(all, d.dir(id))) > 0}
 	if f.alive {
-		f.status = d.status(ctx, id)
+		f.status = d.status(ctx, id, within)
 	} else {
 		f.log = lastLine(filepath.Join(d.dir(id), logFile))
 	}

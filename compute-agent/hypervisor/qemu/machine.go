@@ -49,6 +49,8 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	return d.crash("let go")
 }
 
+var errSilent = errors.New("its process does not answer")
+
 // release lets go of a process that waits, where an earlier call got no further.
 // It starts none, and nothing that has run before.
 func (d *Driver) release(ctx context.Context, r record) error {
@@ -56,11 +58,11 @@ func (d *Driver) release(ctx context.Context, r record) error {
 	if err != nil || r.Wanted != compute.PowerRunning || r.Again || len(of(all, d.dir(r.Machine.Instance))) == 0 {
 		return err
 	}
-	switch d.status(ctx, r.Machine.Instance) {
+	switch d.status(ctx, r.Machine.Instance, commandTime) {
 	case "prelaunch":
 		return d.tell(ctx, r.Machine.Instance, "cont")
 	case "":
-		return errors.New("its process does not answer")
+		return errSilent
 	}
 	return nil
 }

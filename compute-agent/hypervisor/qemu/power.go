@@ -3,6 +3,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,13 +33,11 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 		if v.Power == compute.PowerPaused {
 			_ = d.tell(ctx, id, goesOn(f.status)) // if it does not: the plug, after grace
 		}
-		soft, err := d.press(ctx, id, grace)
+		ended, err := d.press(ctx, id, grace)
 		if err != nil {
 			return err
 		}
-		if soft {
-			why = "the guest shut down"
-		}
+		why = cmp.Or(ended, why)
 	}
 	r.Wanted, r.Code, r.Why = compute.PowerStopped, code, why
 	if err := save(d.dir(id), r); err != nil {
@@ -54,27 +53,28 @@ const pollEvery = 200 * time.Millisecond
 // it, and one that shuts down does not mind.
 const pressEvery = 3 * time.Second
 
-// press asks the guest to shut down, again and again, and says whether it did within
-// grace.
-func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Duration) (bool, error) {
+// press asks the guest to shut down, again and again, and says how it ended within grace; empty: it did not.
+func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Duration) (ended string, _ error) {
 	waiting, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	var no *qmp.Error
 	if err := d.tell(waiting, id, "system_powerdown"); errors.As(err, &no) {
-		return false, hypervisor.Over(ctx) // it cannot even be asked: the plug
+		return "", hypervisor.Over(ctx) // it cannot even be asked: the plug
 	}
 	pressed := time.Now()
 	for hypervisor.Pause(waiting, pollEvery) {
-		all, err := d.host.Processes()
-		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
-			return true, nil
+		if all, err := d.host.Processes(); err == nil && len(of(all, d.dir(id))) == 0 {
+			return "its process ended meanwhile", nil // a guest that shuts down does not end it
+		}
+		if d.status(waiting, id, statusTime) == "shutdown" {
+			return "the guest shut down", nil
 		}
 		if time.Since(pressed) >= pressEvery {
 			_ = d.tell(waiting, id, "system_powerdown") // it was told once, and may be ending
 			pressed = time.Now()
 		}
 	}
-	return false, hypervisor.Over(ctx)
+	return "", hypervisor.Over(ctx)
 }
 
 // quit ends a machine's process: it closes its disk in order if it answers.
@@ -102,6 +102,9 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	r, f, err := d.launched(ctx, id)
 	if err != nil {
 		return err
+	}
+	if f.alive && f.status == "" {
+		return errSilent // it may stand still
 	}
 	switch judge(r, f).Power {
 	case compute.PowerRunning:
@@ -169,5 +172,5 @@ func (d *Driver) launched(ctx context.Context, id compute.InstanceID) (record, f
 		return r, found{}, err
 	}
 	all, err := d.host.Processes()
-	return r, d.find(ctx, id, all), err
+	return r, d.find(ctx, id, all, commandTime), err
 }

@@ -125,7 +125,7 @@ func guests(t *testing.T) hypervisortest.Guests {
 		PowerOff: func(id compute.InstanceID) {
 			d := b.open()
 			b.ok(d.tell(t.Context(), id, "system_powerdown"))
-			b.await("power off", func() bool { return d.status(t.Context(), id) == "shutdown" })
+			b.await("power off", func() bool { return d.status(t.Context(), id, commandTime) == "shutdown" })
 		},
 	}
 }
@@ -140,7 +140,7 @@ func (b *bench) launches(id compute.InstanceID) (n int) {
 		if !in(p, d.dir(id)) {
 			continue
 		}
-		switch status := d.status(context.Background(), id); status {
+		switch status := d.status(context.Background(), id, commandTime); status {
 		case "prelaunch":
 		case "":
 			b.t.Errorf("process %d does not answer", p.PID)

@@ -246,6 +246,9 @@ type running struct {
 	done chan error // told once, when it ends
 }
 
+// patient is the session of loops that are counted: nobody dies, and a busy machine is no death.
+const patient = time.Minute
+
 // quick makes deaths noticed soon.
 func quick(o Options) Options {
 	orDefault(&o.SessionTimeout, 1500*time.Millisecond)

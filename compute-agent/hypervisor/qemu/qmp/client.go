@@ -54,7 +54,7 @@ func connect(ctx context.Context, path string) (net.Conn, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		case <-time.After(again):
 		}
 	}
