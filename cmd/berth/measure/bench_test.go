@@ -591,7 +591,7 @@ func TestBenchFindsWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &planted{fault: c.fault, specs: map[compute.InstanceID]hypervisor.Spec{}}
-			out, said, code := benches(t, p, "--hosts", "3", "--count", "20", "--warmup", "0", "--stall", "3s")
+			out, said, code := benches(t, p, "--hosts", "3", "--count", "20", "--warmup", "0", "--stall", "8s")
 			if code != 1 || !strings.Contains(out, "20 boots") {
 				t.Errorf("exit %d, printed %q", code, out)
 			}

@@ -48,7 +48,7 @@ func TestCutConnection(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, wires := brokertest.TestConfig(b), new(cable)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		cutCfg := cfg
 		cutCfg.Dial = wires.dial
 		p := pull(t, cutCfg, Options{MaxWait: short, AckWait: time.Millisecond})
@@ -56,6 +56,7 @@ func TestCutConnection(t *testing.T) {
 		zero := p.takes(t, "0", q)
 		wires.cut()
 		other.takes(t, "0", q) // at once: nobody waits for a lock
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "1")
 
 		p.Ack(zero, wire.AckAccept) // meets the cut, or the session after it
 		p.open(t, q)

@@ -30,7 +30,7 @@ func TestManyPullers(t *testing.T) {
 			names = append(names, compute.QueueName(fmt.Sprint("q", i)))
 		}
 		qs := initialised(t, cfg, b.Prefix+"g", names...)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 		defer cancel()
 		taken := make(chan string, records)
 		var working sync.WaitGroup
