@@ -162,7 +162,7 @@ type Power interface {
 	Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error
 	// Start runs a stopped, launched machine again, from its disk, and lets a paused
 	// one go on where it stands. Running already: nil; what paused it may pause it
-	// again at once.
+	// again at once. One that does not say what it does: an error, and nothing is done.
 	Start(ctx context.Context, id compute.InstanceID) error
 	// Reboot restarts a running guest: with grace as Stop and Start do, with
 	// grace 0 by a reset. Stopped: FailureHost. The caller guards against doing it

@@ -40,7 +40,8 @@ func member(f compute.FlavorName, g compute.GroupName) compute.Boot {
 // groupIsOn checks on how many hosts the members of a group are, and whether they break its rule.
 func (r *rig) groupIsOn(c *client.Client, name compute.GroupName, hosts int, breaks bool) {
 	r.t.Helper()
-	r.poll(fmt.Sprintf("group %s is on %d hosts", name, hosts), func() bool { // the node may have read less than the test
+	// The node may have read less than the test.
+	r.poll(fmt.Sprintf("group %s is on %d hosts, breaks its rule: %t", name, hosts, breaks), func() bool {
 		g, err := c.Group(r.t.Context(), name)
 		r.must(err)
 		return len(g.Domains) == hosts && g.Breaks == breaks

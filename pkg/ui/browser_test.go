@@ -55,7 +55,8 @@ func newTab(t *testing.T, node string) *tab {
 		t.Skip("chromium is not installed (Debian's package chromium): the console is not tested in a browser")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.DisableGPU, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(patience))
+		chromedp.ExecPath(program), chromedp.DisableGPU, chromedp.WindowSize(1280, 800),
+		chromedp.WSURLReadTimeout(patience))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it refuses to run as root with one
 	}

@@ -75,7 +75,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		return d.ended(ctx, c)
 	case out.tooMuch:
 		return d.fail(c, fmt.Sprintf("printed more than %d bytes: let it print less", mostPrinted), said)
-	case err != nil && patience.Err() != nil:
+	case err != nil && patience.Err() != nil && !errors.Is(err, exec.ErrWaitDelay): // that is of one that ended well
 		e := d.fail(
 			c,
 			fmt.Sprintf(

@@ -58,15 +58,9 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 	waiting, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	button := func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) }
-	err := d.short(waiting, button)
-	over := hypervisor.Over(ctx)
-	switch {
-	case over != nil:
-		return false, over
-	case is(err, libvirt.ErrOperationInvalid, libvirt.ErrOperationUnsupported, libvirt.ErrNoSupport, libvirt.ErrNoDomain):
-		return false, nil // it cannot even be asked: the plug
-	case err != nil && hypervisor.Over(waiting) == nil:
-		return false, err
+	if err := d.short(waiting, button); is(err,
+		libvirt.ErrOperationInvalid, libvirt.ErrOperationUnsupported, libvirt.ErrNoSupport, libvirt.ErrNoDomain) {
+		return false, hypervisor.Over(ctx) // it cannot even be asked: the plug
 	}
 	pressed := time.Now()
 	for hypervisor.Pause(waiting, pollEvery) {

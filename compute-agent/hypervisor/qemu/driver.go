@@ -117,8 +117,8 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	}
 }
 
-// How long QEMU may take to answer. List asks all machines and must be quick; what is done to one machine goes by what it
-// answers, and waits for that.
+// How long QEMU may take to answer. List asks all machines and must be quick. Launch, Start, Stop and Reboot decide by
+// the answer, and wait for it.
 const (
 	commandTime = 10 * time.Second
 	statusTime  = 2 * time.Second

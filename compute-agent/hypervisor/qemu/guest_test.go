@@ -502,8 +502,8 @@ func TestLaunchIsBrokenOffAfterItsProcess(t *testing.T) {
 	}
 }
 
-// A QEMU that does not answer, as where its disk hangs: nothing is done to a machine of which it is not known what it
-// does, and a stop that somebody has given up waiting for has cut nobody off.
+// A QEMU that does not answer, as where its disk hangs: Start does not take it for running, and waits for longer than
+// List does; a Stop whose caller has given up does not pull the plug.
 func TestAQEMUThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
@@ -530,6 +530,13 @@ func TestAQEMUThatDoesNotAnswer(t *testing.T) {
 	signal(syscall.SIGCONT)
 	if m := b.only(d); m.Power != compute.PowerRunning {
 		t.Errorf("it goes on, and List gives %+v", m)
+	}
+	b.pause(one)
+	signal(syscall.SIGSTOP)
+	time.AfterFunc(statusTime+time.Second, func() { signal(syscall.SIGCONT) })
+	b.ok(d.Start(t.Context(), one))
+	if m := b.only(d); m.Power != compute.PowerRunning {
+		t.Errorf("it was paused and did not answer for a while, then it was started, and List gives %+v", m)
 	}
 	b.ok(d.Stop(t.Context(), one, time.Hour))
 	if m := b.only(d); !strings.Contains(m.Detail, "the guest shut down") {

@@ -52,7 +52,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 			there = append(there, m)
 		}
 	}
-	return there, hypervisor.Over(ctx) // past its deadline a machine that did not answer was not asked
+	return there, hypervisor.Over(ctx) // past the deadline, one without an answer may not have been asked
 }
 
 // one is a machine as List gives it; none if it went meanwhile.

@@ -64,7 +64,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 	pressed := time.Now()
 	for hypervisor.Pause(waiting, pollEvery) {
 		if all, err := d.host.Processes(); err == nil && len(of(all, d.dir(id))) == 0 {
-			return "its process ended meanwhile", nil // a guest that shuts down does not end it
+			return "its process ended meanwhile", nil // -no-shutdown keeps the process of a guest that shut down
 		}
 		if d.status(waiting, id, statusTime) == "shutdown" {
 			return "the guest shut down", nil
@@ -104,7 +104,7 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 		return err
 	}
 	if f.alive && f.status == "" {
-		return errSilent // it may stand still
+		return errSilent // it may be paused: judge takes it for running
 	}
 	switch judge(r, f).Power {
 	case compute.PowerRunning:

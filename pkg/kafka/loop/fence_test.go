@@ -153,7 +153,7 @@ func TestProducerEpochIsRaised(t *testing.T) {
 // A loop goes on through renewals, without restoring anything.
 func TestLoopRenewsItsProducerEpochs(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
-		a := loop(t, cfg, Options{RenewEvery: 50 * time.Millisecond, SessionTimeout: patient}, newLedger(t, "a"))
+		a := loop(t, cfg, Options{RenewEvery: 50 * time.Millisecond, SessionTimeout: longSession}, newLedger(t, "a"))
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0", "k1")
 		instances := openLog(t, cfg, cfg.Topics.Instances())
@@ -407,7 +407,7 @@ func TestLargeTurnsWithoutInputs(t *testing.T) {
 			}
 			many = 0
 		}
-		a := loop(t, cfg, Options{TurnBytes: 800, SessionTimeout: patient}, l)
+		a := loop(t, cfg, Options{TurnBytes: 800, SessionTimeout: longSession}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(3, 1)

@@ -246,8 +246,8 @@ type running struct {
 	done chan error // told once, when it ends
 }
 
-// patient is the session of loops that are counted: nobody dies, and a busy machine is no death.
-const patient = time.Minute
+// longSession is for tests that count what a loop gains and in which none dies: a short one ends on a busy machine.
+const longSession = time.Minute
 
 // quick makes deaths noticed soon.
 func quick(o Options) Options {

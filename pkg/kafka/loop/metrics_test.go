@@ -20,7 +20,7 @@ func TestMetricsOfALoop(t *testing.T) {
 		counted, reg := brokertest.Counting(cfg)
 		l := newLedger(t, "a")
 		l.effects = effectsOf(cfg)
-		a := loop(t, counted, Options{TurnRecords: 7, SessionTimeout: patient}, l)
+		a := loop(t, counted, Options{TurnRecords: 7, SessionTimeout: longSession}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		brokertest.Becomes(t, reg, 3, "berth_loop_partitions", "state", "ready")
 		feeding(t, cfg, "k0", "k1", "k2", "report3", "report4", "report5").more(5, 3)
@@ -91,7 +91,7 @@ func TestMetricsOfUndoneTurns(t *testing.T) {
 				}
 			}
 		}
-		a := loop(t, counted, Options{SessionTimeout: patient}, l)
+		a := loop(t, counted, Options{SessionTimeout: longSession}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		feeding(t, cfg, "k0").more(1, 1)
 		openLog(t, cfg, cfg.Topics.Instances()).has(1)
