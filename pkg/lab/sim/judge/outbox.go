@@ -198,12 +198,20 @@ func (r *Recording) MayShowOldPower(p compute.Project) bool {
 
 // over is when a record of the log was followed by the next of its instance.
 func (r *Recording) over(n int) time.Time {
-	for _, w := range r.Log[n+1:] {
-		if w.Instance.ID == r.Log[n].Instance.ID {
-			return w.Seen
-		}
+	if next, ok := r.following(n); ok {
+		return next.Seen
 	}
 	return latest(r.Calm, r.Settled, r.Empty)
+}
+
+// following is the record of the same instance behind one of the log.
+func (r *Recording) following(n int) (next Written, ok bool) {
+	for _, w := range r.Log[n+1:] {
+		if w.Instance.ID == r.Log[n].Instance.ID {
+			return w, true
+		}
+	}
+	return next, false
 }
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

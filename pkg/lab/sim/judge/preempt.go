@@ -90,6 +90,9 @@ func (r *Recording) checkStopped() (wrong []Violation) {
 		}
 		cutOff := r.Schedule.World.Deaf && v.old.Command == nil && !r.Schedule.LosesPower(n.Host)
 		over := r.over(at)
+		if next, ok := r.following(at); ok && next.Instance.ChangedAt.Before(over) {
+			over = next.Instance.ChangedAt // the host may hear of it before it is seen in the log
+		}
 		for _, e := range r.Machines {
 			ends := e.Kind == fake.Destroyed && e.At.Before(over) && !r.wipes(n.Host, e.At) ||
 				e.Kind == fake.Stopped && cutOff && !r.stopsAgain(v.Instance, e.At)

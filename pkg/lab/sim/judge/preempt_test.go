@@ -85,11 +85,23 @@ func TestCheckStopped(t *testing.T) {
 			r.logged(at, i)
 		}
 	}
+	// decided has the next record be decided at a time, and seen at 31 s.
+	decided := func(at schedule.Seconds) func(*Recording) {
+		return func(r *Recording) {
+			ends(fake.Destroyed)(r)
+			i := r.Log[len(r.Log)-1].Instance
+			i.Version++
+			r.logged(31, i)
+			r.Log[len(r.Log)-1].Instance.ChangedAt = moment(at)
+		}
+	}
 	wiped := func(h string, at schedule.Seconds) schedule.Fault {
 		return schedule.Fault{At: at, Kind: schedule.FaultWipe, Who: h}
 	}
 	sees(t, checkPreempted, map[string]func(*Recording){
 		"vm-1 is destroyed, and its guest has until": ends(fake.Destroyed),
+		"right: the host heard before it was seen":   decided(29),
+		"vm-1 is destroyed, and its":                 decided(31),
 		"right: its host is set up anew":             ends(fake.Destroyed, wiped("host-1", 29)),
 		"vm-1 is destroyed, and its guest":           ends(fake.Destroyed, wiped("host-1", 31)),
 		"right: any host is set up anew":             ends(fake.Destroyed, wiped("", 0)),
