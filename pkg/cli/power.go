@@ -76,8 +76,7 @@ type powering struct {
 // all asks for all of them and, if wanted, waits for their hosts.
 func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, error) {
 	var ids []compute.InstanceID
-	commands := map[compute.InstanceID]compute.CommandID{}
-	others := map[compute.InstanceID]*otherCommands{}
+	commands := map[compute.InstanceID]*command{}
 	var w *watch
 	if p.wait {
 		w = watchInstances(cmd.Context(), c, idsOf(p.meant))
@@ -86,7 +85,7 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 	done, failed := p.chosen.all(p.meant, func(i client.Instance) error {
 		asked, err := c.Power(cmd.Context(), i.ID, p.op, compute.CommandID(uuid.NewString()), p.hard)
 		if err == nil {
-			ids, commands[i.ID], others[i.ID] = append(ids, i.ID), asked.Command, newOtherCommands(i, asked.Command)
+			ids, commands[i.ID] = append(ids, i.ID), newCommand(i, asked.Command)
 		}
 		return err
 	})
@@ -105,13 +104,13 @@ func (p *powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance,
 		p.timeout,
 		ids,
 		func(i client.Instance) bool {
-			return powered(i, commands[i.ID]) || i.State != "active" && i.State != "unknown" ||
-				others[i.ID].overtook(i, time.Now())
+			return powered(i, commands[i.ID].id) || i.State != "active" && i.State != "unknown" ||
+				commands[i.ID].overtaken(i, time.Now())
 		},
 	)
 	for _, i := range now {
 		if err == nil {
-			err = p.failure(i, commands[i.ID])
+			err = p.failure(i, commands[i.ID].id)
 		}
 	}
 	return now, cmp.Or(failed, err)
@@ -126,41 +125,41 @@ func powered(now client.Instance, c compute.CommandID) bool {
 	return now.Answer != nil && now.Answer.Command == c
 }
 
-// otherCommands are those that an instance has beside the one that is waited for. One may have been given before it and
-// be read after the instance was looked at, as in `berth stop web; berth start web --wait`.
-type otherCommands struct {
-	awaited    compute.CommandID
-	before     map[compute.CommandID]bool // were there already
-	seen       bool                       // the awaited one was: what comes now came after it
-	doubtSince time.Time                  // when one was first seen that may have come before or after; zero: none was
+// command is one that is waited for. Another may have been given before it and be read after the instance was looked
+// at, as in `berth stop web; berth start web --wait`.
+type command struct {
+	id         compute.CommandID
+	before     map[compute.CommandID]bool // the instance had these already
+	seen       bool                       // the instance has shown it: what comes now came after it
+	doubtSince time.Time                  // when another was first seen that may have come before or after; zero: none was
 }
 
 // readWithin is how long after another command a conductor may read the awaited one, if that came second: one may have
 // to take over first. A wait that has missed the awaited one ends that much later.
 const readWithin = time.Minute
 
-func newOtherCommands(i client.Instance, awaited compute.CommandID) *otherCommands {
-	o := &otherCommands{awaited: awaited, before: map[compute.CommandID]bool{}}
-	for _, c := range commandsOf(i) {
-		o.before[c] = true
+func newCommand(i client.Instance, id compute.CommandID) *command {
+	c := &command{id: id, before: map[compute.CommandID]bool{}}
+	for _, was := range commandsOf(i) {
+		c.before[was] = true
 	}
-	return o
+	return c
 }
 
-// overtook says whether another command has taken the awaited one's place.
-func (o *otherCommands) overtook(i client.Instance, now time.Time) bool {
+// overtaken says whether another command has taken its place.
+func (c *command) overtaken(i client.Instance, now time.Time) bool {
 	shown := commandsOf(i)
-	if slices.Contains(shown, o.awaited) {
-		o.seen = true
+	if slices.Contains(shown, c.id) {
+		c.seen = true
 		return false
 	}
-	if !slices.ContainsFunc(shown, func(c compute.CommandID) bool { return !o.before[c] }) {
+	if !slices.ContainsFunc(shown, func(other compute.CommandID) bool { return !c.before[other] }) {
 		return false
 	}
-	if o.doubtSince.IsZero() {
-		o.doubtSince = now
+	if c.doubtSince.IsZero() {
+		c.doubtSince = now
 	}
-	return o.seen || now.Sub(o.doubtSince) >= readWithin
+	return c.seen || now.Sub(c.doubtSince) >= readWithin
 }
 
 // commandsOf are the commands that an instance shows: the one that is not answered yet, and the last that was.

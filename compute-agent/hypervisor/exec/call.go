@@ -75,7 +75,15 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		return d.ended(ctx, c)
 	case out.tooMuch:
 		return d.fail(c, fmt.Sprintf("printed more than %d bytes: let it print less", mostPrinted), said)
-	case err != nil && patience.Err() != nil && !errors.Is(err, exec.ErrWaitDelay): // that is of one that ended well
+	case errors.Is(err, exec.ErrWaitDelay): // which only one that was not killed answers
+		killRest(cmd.Process.Pid)
+		return d.fail(
+			c,
+			"has ended, but a process that it left behind holds its stdout or stderr: let it redirect both "+
+				"before it goes to the background",
+			said,
+		)
+	case err != nil && patience.Err() != nil:
 		e := d.fail(
 			c,
 			fmt.Sprintf(
@@ -86,14 +94,6 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		)
 		e.Class = compute.FailureTimeout
 		return e
-	case errors.Is(err, exec.ErrWaitDelay):
-		killRest(cmd.Process.Pid)
-		return d.fail(
-			c,
-			"has ended, but a process that it left behind holds its stdout or stderr: let it redirect both "+
-				"before it goes to the background",
-			said,
-		)
 	case err != nil:
 		return d.exited(c, err, said)
 	case c.answer != nil:
