@@ -5,16 +5,16 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 const partitions = 4
 
@@ -104,7 +104,7 @@ func listed(name compute.QueueName) wire.Record { return listedAs(name, compute.
 func listedAs(name compute.QueueName, state compute.QueueState) wire.Record {
 	return wire.EncodeQueue(compute.Queue{
 		Name: name, State: state, Flavor: compute.FlavorName(name),
-		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0",
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0", TopicID: "made",
 	})
 }
 

@@ -3,6 +3,7 @@
 package conductor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,16 +59,19 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.active = m.Histogram("berth_conductor_active_seconds",
 		"Time from an API node taking a boot to its machine running, by the time of the log.", telemetry.Long())
 	m.instances = m.Gauges("berth_conductor_instances",
-		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as "+
-			"requests are, at most 10,000 of a project.", "state")
+		"Instances of the partitions of this process, by state; deleted and failed ones are kept for 15 days, "+
+			"of each project at most limits.ended.", "state")
 	m.oldest = m.Gauges("berth_conductor_oldest_grant_seconds",
 		"For how long the oldest grant of this process's partitions has no answer: its host has said neither that the "+
 			"machine runs nor that it failed. 0 if there is none.")
 	m.held = m.Gauges("berth_conductor_held_builds",
-		"Builds of this process's partitions that wait and are in no queue: by the rule of their group, or since their "+
+		"Builds of this process's partitions that wait and are in no queue: by their group, or since their "+
 			"project has as many in the queue as its share.", "by")
 	for _, topic := range []string{"requests", "reports", "instances"} {
 		m.rejected.WithLabelValues(topic) // from 0 on, so that the first one is an increase
+	}
+	for _, c := range codes { // shown before the first, so that this is an increase
+		m.decisions.WithLabelValues("error", string(c))
 	}
 	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")
 	m.actives, m.publishes = m.decisions.WithLabelValues("active", ""), m.effects.WithLabelValues("publish")
@@ -160,17 +164,23 @@ func decisionOf(was, is compute.State) string {
 	return is.String() // active, deleting, deleted, error
 }
 
+// codes are the reasons that what conductors decide may have, each a label's value.
+var codes = []compute.ReasonCode{
+	compute.QuotaExceeded, compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason,
+	compute.NeverFits, compute.NoEligibleHost, compute.WaitingForCapacity, compute.GroupRule, compute.NoSuchGroup,
+	compute.SetWaits, compute.SetFailed, compute.NoSuchReservation, compute.ReservationFull, compute.ReservationWaits,
+	compute.ReservationEnded, compute.PinnedHostUnavailable, compute.BuildFailed, compute.AttemptsExhausted,
+	compute.DeadlineExceeded, compute.Cancelled, compute.HostLost, compute.Preempted, compute.Malformed,
+	compute.RequestDiffers, compute.AttemptOver,
+}
+
 // codeOf is a reason's code as a label's value. A record that another version
 // wrote may have any; what this one does not know is one value.
 func codeOf(r *compute.Reason) string {
-	if r == nil {
+	switch {
+	case r == nil:
 		return ""
-	}
-	switch r.Code {
-	case compute.QuotaExceeded, compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason,
-		compute.NeverFits, compute.NoEligibleHost, compute.WaitingForCapacity, compute.GroupRule,
-		compute.PinnedHostUnavailable, compute.BuildFailed, compute.AttemptsExhausted, compute.DeadlineExceeded,
-		compute.Cancelled, compute.HostLost, compute.Malformed, compute.AttemptOver:
+	case slices.Contains(codes, r.Code):
 		return string(r.Code)
 	}
 	return "other"

@@ -236,12 +236,20 @@ func TestReasonLabelsAreFew(t *testing.T) {
 		want   string
 	}{
 		{nil, ""}, {&compute.Reason{Code: compute.HostLost}, "HostLost"},
+		{&compute.Reason{Code: compute.ReservationEnded}, "ReservationEnded"},
 		{&compute.Reason{Code: "Whatever-17"}, "other"},
 	} {
 		if got := codeOf(c.reason); got != c.want {
 			t.Errorf("%v is %q, not %q", c.reason, got, c.want)
 		}
 	}
+}
+
+// What ends in error is shown before the first does: nothing that begins above zero is an increase.
+func TestErrorsBeginAtZero(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newCellWith(t, NewMetrics(reg))
+	becomes(t, reg, 0, "berth_conductor_decisions_total", "decision", "error", "reason", "SetFailed")
 }
 
 // Two conductors of one process show what they have between them; one that has

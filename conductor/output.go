@@ -52,6 +52,8 @@ func (t *turn) effect(p int32, effect admit.Effect) {
 	case admit.Tell:
 		rec := wire.EncodeCommand(effect.Command).WrittenUpTo(min(t.writes, t.inbox.reads(effect.Host)))
 		e := wire.Effect{Partition: p, Record: rec.To(t.cfg.Topics.Host(effect.Host), 0)}
+		// A new owner might grant what its host has undone by then; but of a fence it must read again.
+		e.Final = effect.Command.Op == compute.CommandDeny && !effect.WantOffset
 		switch {
 		case effect.Command.Build != nil:
 			told := tag(p, *effect.Command.Build)

@@ -4,6 +4,7 @@ package conductor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
@@ -12,14 +13,25 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// tracedCell is a cell whose conductor traces every boot, and counts nothing.
-func tracedCell(t *testing.T) (*cell, func() []tracingtest.Span) {
+// tracedCell is a cell whose conductor traces every boot, and counts nothing. told waits until so many spans have come,
+// and answers all that do.
+func tracedCell(t *testing.T) (k *cell, told func(n int) []tracingtest.Span) {
 	t.Helper()
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1") // they are sent at once: Close waits for some seconds only
 	collector := tracingtest.New(t)
 	tracer := tracing.New(tracing.Options{Endpoint: collector.URL, Ratio: 1, Service: "berth-conductor"})
-	k := newCell(t)
+	k = newCell(t)
 	k.c.cfg.Tracer = tracer
-	return k, func() []tracingtest.Span {
+	return k, func(n int) []tracingtest.Span {
+		tick, late := time.NewTicker(time.Millisecond), time.After(time.Minute)
+		defer tick.Stop()
+		for len(collector.Spans()) < n {
+			select {
+			case <-tick.C:
+			case <-late:
+				t.Fatalf("told is %+v, want %d spans", collector.Spans(), n)
+			}
+		}
 		if err := tracer.Close(); err != nil {
 			t.Error(err)
 		}
@@ -49,7 +61,7 @@ func TestTraceOfDecisions(t *testing.T) {
 	k.read(claim, claim) // a claim that is repeated is granted once
 
 	got := map[string]tracingtest.Span{}
-	for _, s := range told() {
+	for _, s := range told(4) {
 		what := s.Name + " " + s.Attributes["berth.instance"]
 		if _, twice := got[what]; twice {
 			t.Errorf("%s is told twice", what)
@@ -77,7 +89,7 @@ func TestTraceThatCannotBe(t *testing.T) {
 		Trace: "00-00000000000000000000000000000000-0000000000000000-01",
 	})
 	k.read(rec)
-	if spans := told(); len(spans) != 1 || spans[0].Name != "decide" || spans[0].Parent != "" {
+	if spans := told(1); len(spans) != 1 || spans[0].Name != "decide" || spans[0].Parent != "" {
 		t.Errorf("told was %+v", spans)
 	}
 }

@@ -248,7 +248,8 @@ func checkFiles(t *testing.T, root string) {
 // boot boots a root folder as a container of its own and returns once systemd has said all of the lines.
 func boot(t *testing.T, root string, lines ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := time.AfterFunc(5*time.Minute, cancel)
 	cmd := exec.CommandContext(ctx, "systemd-nspawn", "--register=no", "--keep-unit", "--boot",
 		"--setenv=SYSTEMD_COLORS=0", "-D", root)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it shuts the container down
@@ -267,6 +268,7 @@ func boot(t *testing.T, root string, lines ...string) {
 		fmt.Fprintln(all, line)
 		missing = slices.DeleteFunc(missing, func(want string) bool { return strings.Contains(line, want) })
 	}
+	lost.Stop()
 	drained := make(chan struct{})
 	go func() { // a console that nobody reads holds systemd up
 		defer close(drained)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,6 +55,43 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+// owner is whose a file is, and what others may do with it.
+type owner struct {
+	User, Group uint32
+	Mode        os.FileMode
+}
+
+// owners are those of all files below a folder.
+func owners(t *testing.T, dir string) map[string]owner {
+	t.Helper()
+	all := map[string]owner{}
+	for name := range files(t, dir) {
+		info, err := os.Stat(dir + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sys := info.Sys().(*syscall.Stat_t)
+		all[name] = owner{sys.Uid, sys.Gid, info.Mode()}
+	}
+	return all
+}
+
+// giveAway gives the certificates and brokers' settings to other users, as for containers, if this one may, and to
+// readers of their group.
+func giveAway(t *testing.T, cell string) {
+	t.Helper()
+	for name := range certificates(t, files(t, cell)) {
+		if os.Geteuid() == 0 {
+			if err := os.Chown(cell+"/"+name, 65532, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(cell+"/"+name, 0o440); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 const chainKey = "ssl.keystore.certificate.chain="
 
 // certificates are those in a cell's files, but for the authority's.
@@ -80,12 +118,17 @@ func certificates(t *testing.T, all map[string]string) map[string]*x509.Certific
 	return found
 }
 
-// Renewed certificates are those that were there, with another number and date, and nothing else is touched.
+// Renewed certificates are those that were there, with another number and date, and nothing else is touched; who could
+// read them can go on.
 func TestSecureRenew(t *testing.T) {
 	cell := made(t, "NAMES=api.example.org ::1", "HOSTS=rack1 broker.1 renewed host.key")
-	before := files(t, cell)
+	giveAway(t, cell)
+	before, whose := files(t, cell), owners(t, cell)
 	if code, out := secure(t, nil, "--renew", cell+"/"); code != 0 || !strings.Contains(out, "restart one broker after the other") {
 		t.Fatalf("%d\n%s", code, out)
+	}
+	if diff := cmp.Diff(whose, owners(t, cell)); diff != "" {
+		t.Errorf("owners: %s", diff)
 	}
 	after := files(t, cell)
 	was, is := certificates(t, before), certificates(t, after)

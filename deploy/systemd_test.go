@@ -57,11 +57,15 @@ func TestUnitsAreValid(t *testing.T) {
 
 // dropIns are all drop-ins, by the daemons whose units they are for.
 func dropIns() map[string][]string {
-	return map[string][]string{
+	all := map[string][]string{
 		"agent":     {"qemu.conf", "libvirt.conf", "host-key.conf", "user-data-keys.conf"},
-		"api":       {"publish-key.conf", "user-data-keys.conf"},
+		"api":       {"https-key.conf", "publish-key.conf", "user-data-keys.conf"},
 		"conductor": {"hosts-masters.conf", "publish-masters.conf"}, "queues": {"hosts-masters.conf"},
 	}
+	for daemon := range all {
+		all[daemon] = append(all[daemon], "kafka-tls-key.conf", "kafka-password.conf")
+	}
+	return all
 }
 
 // Every drop-in is read by systemd as it stands, beside the unit that it is for.
@@ -206,7 +210,9 @@ func TestUnitsFitTheDaemons(t *testing.T) {
 			t.Fatal(err)
 		}
 		if name == "agent" {
-			for _, line := range []string{"KillMode=process", "StateDirectory=berth", "User=berth"} {
+			for _, line := range []string{
+				"KillMode=process", "OOMPolicy=continue", "StateDirectory=berth", "User=berth",
+			} {
 				if !strings.Contains(text, "\n"+line+"\n") {
 					t.Errorf("%s: %q is not there", name, line)
 				}

@@ -182,6 +182,22 @@ func (s *Service) SetQuota(ctx context.Context, q compute.Quota, how How) (catal
 	return s.change(ctx, "quota set", how, func(c *catalog.Catalog) (catalog.Change, error) { return c.SetQuota(q) })
 }
 
+// ChangeQuota changes what a project may have, from what it has when the change is decided: two changes at once both
+// count.
+func (s *Service) ChangeQuota(
+	ctx context.Context, p compute.Project, change func(compute.Quota) (compute.Quota, error),
+) (catalog.Change, error) {
+	return s.change(ctx, "quota set", How{}, func(c *catalog.Catalog) (catalog.Change, error) {
+		now, _ := c.Quota(p)
+		now.Project = p
+		q, err := change(now)
+		if err != nil {
+			return catalog.Change{}, err
+		}
+		return c.SetQuota(q)
+	})
+}
+
 // SetGroup makes a group, or changes the rule of one. See catalog.Catalog.SetGroup.
 func (s *Service) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) (catalog.Change, error) {
 	return s.change(ctx, "group set", How{}, func(c *catalog.Catalog) (catalog.Change, error) {

@@ -5,19 +5,20 @@ package flavors
 import (
 	"context"
 	"errors"
+	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 // topic is the far end: one log that several nodes read, each as far as it
 // was made to.
@@ -216,6 +217,40 @@ func TestTwoNodesAtOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A change of a quota is decided upon what is there then: what others have changed of it stays, also at another node at
+// the same moment.
+func TestQuotaIsChangedByTwo(t *testing.T) {
+	log := &topic{}
+	a, b := log.node(), log.node()
+	set := func(n *node, class compute.ResourceClass) error {
+		_, err := n.ChangeQuota(t.Context(), "web", func(q compute.Quota) (compute.Quota, error) {
+			q.Limits = q.Limits.Clone()
+			if q.Limits == nil {
+				q.Limits = compute.Resources{}
+			}
+			q.Limits[class] = 1
+			return q, nil
+		})
+		return err
+	}
+	if err := errors.Join(set(a, compute.VCPU), set(b, compute.DiskGB)); err != nil {
+		t.Fatal(err)
+	}
+	log.before = func() {
+		if err := set(a, compute.Instances); err != nil {
+			t.Error(err)
+		}
+	}
+	kind(t, set(b, compute.MemoryMB), compute.KindConflict)
+	if err := a.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := compute.Resources{compute.VCPU: 1, compute.DiskGB: 1, compute.Instances: 1}
+	if q, _ := a.Catalog().Quota("web"); !maps.Equal(q.Limits, want) {
+		t.Errorf("%v, want %v", q.Limits, want)
 	}
 }
 

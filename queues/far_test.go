@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
-	"github.com/berth-project/berth/queues/plan"
 )
 
 var names = wire.Topics{Prefix: "t."}
@@ -243,7 +242,7 @@ func (f *far) checkListing(r wire.Record) {
 		f.breach("%s: %v", name, err)
 		return
 	}
-	if plan.Placeholder(q) || q.Error != "" || q.State == compute.QueueClosed {
+	if q.CannotBeMade() || q.Error != "" || q.State == compute.QueueClosed {
 		return
 	}
 	if t := f.topics[name]; t != nil && t.id == q.TopicID && t.group != q.Group {

@@ -13,13 +13,13 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
-	"github.com/berth-project/berth/queues/plan"
 )
 
 // hostLoop makes the command stream of every host that was heard of.
 func (t *term) hostLoop(ctx context.Context) {
 	made, failures := map[compute.HostID]bool{}, map[compute.HostID]failure{}
 	sweep := t.now().Add(t.opts.Settle)
+	t.reachAll(ctx)
 	for {
 		wait := t.sweepDue(ctx, &sweep, made)
 		for _, h := range t.unmade(made) {
@@ -44,6 +44,23 @@ func (t *term) hostLoop(ctx context.Context) {
 		}
 		if !t.next(ctx, t.hosts, wait) {
 			return
+		}
+	}
+}
+
+// reachAll takes note of the streams that seem to be there, so that their hosts are rung though it takes minutes to
+// make sure of thousands: what a broker lists may have been deleted a moment ago.
+func (t *term) reachAll(ctx context.Context) {
+	if t.opts.Far.Streams == nil {
+		return
+	}
+	there, err := t.streams(ctx)
+	if err != nil && ctx.Err() == nil {
+		t.opts.Logger.Warn("cannot list the streams of hosts", zap.Error(err))
+	}
+	for _, h := range t.unmade(nil) {
+		if there[h] != "" {
+			t.reached(h)
 		}
 	}
 }
@@ -120,7 +137,7 @@ func (t *term) advise() (compute.Advice, bool) {
 		v.relisted = false
 		var list []compute.Queue
 		for _, q := range v.listed {
-			if !plan.Placeholder(q) {
+			if !q.CannotBeMade() {
 				list = append(list, q)
 			}
 		}
@@ -152,7 +169,7 @@ func (t *term) refs() []wire.QueueRef {
 	defer t.view.mu.Unlock()
 	var out []wire.QueueRef
 	for _, q := range t.view.listed {
-		if !plan.Placeholder(q) {
+		if !q.CannotBeMade() {
 			out = append(out, wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID})
 		}
 	}

@@ -14,20 +14,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 func TestMain(m *testing.M) {
-	code := kafkatest.Main(m)
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Main(func() int { return kafkatest.Main(m) }))
 }
 
 func flavor(name string, axes ...compute.AxisName) wire.Record {
@@ -225,6 +220,45 @@ func TestARemovedFlavorClosesDrainsAndGoes(t *testing.T) {
 		f.publish(names.Instances(), instance(1, "old", compute.StateActive))
 		settle(time.Second)
 		f.has(t, "new")
+	})
+}
+
+// A placeholder may wait for weeks in a queue that is closed. A flavor that is added again as it was has that very
+// queue; one that is another by then waits until the placeholder is gone.
+func TestAFlavorThatIsAddedAgainWhilePlaceholdersWait(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Catalog(), flavor("q"))
+		settle(time.Hour)
+		was := f.list()["q"]
+		f.publish(names.Instances(), instance(1, "q", compute.StateQueued, func(i *compute.Instance) {
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Size: 1})
+			i.PublishAt = time.Now().Add(21 * 24 * time.Hour)
+		}))
+		f.publish(names.Catalog(), noFlavor("q"))
+		settle(time.Hour)
+		if q := f.list()["q"]; q.State != compute.QueueClosed {
+			t.Fatalf("%+v", q)
+		}
+		f.publish(names.Catalog(), flavor("q"))
+		settle(time.Second)
+		if q := f.list()["q"]; q.State != compute.QueueOpen || q.TopicID != was.TopicID || q.Group != was.Group {
+			t.Fatalf("%+v, want it open with topic %s in group %s", q, was.TopicID, was.Group)
+		}
+		f.publish(names.Catalog(), noFlavor("q"), wire.EncodeFlavor(compute.Flavor{
+			Name: "q", Resources: compute.Resources{compute.VCPU: 2},
+		}))
+		settle(time.Hour)
+		if q := f.list()["q"]; q.State != compute.QueueClosed || q.TopicID != was.TopicID {
+			t.Fatalf("%+v", q)
+		}
+		f.publish(names.Instances(), instance(1, "q", compute.StateDeleted))
+		settle(time.Minute)
+		f.has(t, "q")
+		if q := f.list()["q"]; q.TopicID == was.TopicID || q.Resources[compute.VCPU] != 2 {
+			t.Errorf("%+v", q)
+		}
 	})
 }
 

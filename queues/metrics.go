@@ -218,7 +218,7 @@ func (v *view) sayQueues(say telemetry.Say) {
 	open, closed, missing := 0, 0, 0
 	for _, q := range v.listed {
 		switch {
-		case plan.Placeholder(q):
+		case q.CannotBeMade():
 			missing++
 		case q.State == compute.QueueClosed:
 			closed++

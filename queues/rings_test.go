@@ -195,6 +195,36 @@ func TestAnElectedManagerRingsForWhatWaits(t *testing.T) {
 	})
 }
 
+// Elected among thousands of hosts, it rings those whose streams are there before it has made sure of all.
+func TestAnElectedManagerRingsBeforeItHasMadeStreams(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		a, b := f.join(t, "a"), f.join(t, "b")
+		f.publish(names.Hosts(), ringing("h1", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		a.elected <- true
+		settle(5 * time.Second)
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued))
+		settle(time.Minute)
+		f.rung(t, "h1")
+		a.elected <- false
+		settle(0)
+		f.mu.Lock()
+		f.fault = func(c call) fault {
+			if c.op == "host" {
+				return fault{mode: before} // it takes long
+			}
+			return fault{}
+		}
+		f.mu.Unlock()
+		f.publish(names.Hosts(), ringing("h1", 4)) // or it is silent
+		b.elected <- true
+		settle(time.Second)
+		if got := f.rung(t, "h1"); len(got["h1"]) == 0 {
+			t.Error("the newly elected one rings nobody")
+		}
+	})
+}
+
 // A host whose stream has no leader is not rung, and all others are.
 func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {

@@ -33,11 +33,7 @@ func (t *term) sweepDue(ctx context.Context, due *time.Time, made map[compute.Ho
 // and to which nothing was said for long. The last beacon of every other host stays
 // in its topic for ever, however long the host is silent.
 func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
-	var topics map[compute.HostID]compute.TopicID
-	err := t.within(ctx, func(ctx context.Context) (err error) {
-		topics, err = t.opts.Far.Streams.HostTopics(ctx)
-		return err
-	})
+	topics, err := t.streams(ctx)
 	nobodys := t.unowned(topics)
 	if err != nil || len(nobodys) == 0 {
 		return err
@@ -69,6 +65,15 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		t.opts.Logger.Info("the stream of a forgotten host is removed", zap.String("host", string(h)))
 	}
 	return nil
+}
+
+// streams lists every stream that exists, as far as the broker that answers knows.
+func (t *term) streams(ctx context.Context) (topics map[compute.HostID]compute.TopicID, err error) {
+	err = t.within(ctx, func(ctx context.Context) (err error) {
+		topics, err = t.opts.Far.Streams.HostTopics(ctx)
+		return err
+	})
+	return topics, err
 }
 
 // unowned are the streams of hosts that no beacon is known of, one that cannot be

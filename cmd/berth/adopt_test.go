@@ -189,6 +189,48 @@ func TestTheFolderOfMachinesIsTheAgents(t *testing.T) {
 	}
 }
 
+// An agent whose disk of machines is not mounted opens no driver, so that it reports nothing about them, and goes on
+// where it was once the disk is there.
+func TestAnAgentWithoutItsMachines(t *testing.T) {
+	settings := defaultAgentConfig()
+	settings.Host, settings.State = "a", t.TempDir()
+	settings.Driver.Kind, settings.Driver.QEMU.Dir = "qemu", filepath.Join(t.TempDir(), "machines")
+	a := cell.AgentOptions{Host: "a", State: settings.State, Home: settings.homeOf("a")}
+	if err := begin(a); !errors.Is(err, errOpened) {
+		t.Fatalf("a new host: %v", err)
+	}
+	const instance = "0198f3a2-0000-7000-8000-000000000001"
+	dir, elsewhere := a.Home.Dir, a.Home.Dir+".away"
+	if err := os.Mkdir(filepath.Join(dir, instance), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j := journalOf(t, a)
+	put := []journal.Entry{{Instance: instance, Project: "p", Attempt: 1, Claim: "c", Stage: journal.StageGranted}}
+	if err := errors.Join(j.Write(journal.Change{Put: put}), j.Close(), os.Rename(dir, elsewhere)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := begin(a); !errors.Is(err, home.ErrAway) {
+			t.Fatalf("the folder is not there: %v", err)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Rename(elsewhere, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(a); !errors.Is(err, errOpened) {
+		t.Errorf("the folder is back: %v", err)
+	}
+	if err := os.Rename(dir, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := adopt(io.Discard, settings, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(a); !errors.Is(err, errOpened) {
+		t.Errorf("they are gone for good: %v", err)
+	}
+}
+
 // used has a journal know how far its host's stream was read.
 func used(t *testing.T, o cell.AgentOptions) {
 	t.Helper()
@@ -220,7 +262,7 @@ func journalOf(t *testing.T, o cell.AgentOptions) *journal.Journal {
 // there and wherever the journal is.
 func TestAnAgentHoldsItsMachines(t *testing.T) {
 	place := home.Place{Dir: t.TempDir()}
-	lock, err := place.Acquire(home.Owner{Host: "a", Journal: "j"}, true)
+	lock, err := place.Acquire(home.Owner{Host: "a", Journal: "j"}, true, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +304,7 @@ func TestAgentsOfOneCommand(t *testing.T) {
 	if err := begin(other); !errors.Is(err, errOpened) {
 		t.Errorf("the machines of another command: %v", err)
 	}
-	lock, err := a.Home.Acquire(home.Owner{Host: "a", Journal: id(t, a)}, false)
+	lock, err := a.Home.Acquire(home.Owner{Host: "a", Journal: id(t, a)}, false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func auditSheet() cli.Sheet[rest.AuditEntry] {
 	return cli.Sheet[rest.AuditEntry]{
 		Name: func(v rest.AuditEntry) string { return v.Request },
 		Columns: []cli.Column[rest.AuditEntry]{
-			{Title: "AT", Cell: func(v rest.AuditEntry) string { return v.At.Local().Format(time.DateTime) }},
+			{Title: "AT", Cell: func(v rest.AuditEntry) string { return cli.ShownTime(v.At) }},
 			{Title: "WHO", Cell: func(v rest.AuditEntry) string { return v.Who }},
 			{Title: "OPERATION", Cell: func(v rest.AuditEntry) string { return v.Operation }},
 			{Title: "PROJECT", Cell: func(v rest.AuditEntry) string { return string(v.Project) }},

@@ -66,7 +66,7 @@ func TestFileSaysWhetherAnAuditIsKept(t *testing.T) {
 
 func TestAuditIsPrinted(t *testing.T) {
 	for _, o := range []auditFlags{
-		{since: "never", limit: 1}, {since: "x", limit: 1}, {since: "1h"}, {since: "1h", limit: maxShown + 1},
+		{since: "never", limit: 1}, {since: "x", limit: 1}, {since: "1h"}, {since: "1h", limit: cli.MaxShown + 1},
 		{since: "1h", limit: 1, Wanted: audit.Wanted{Result: "?"}},
 	} {
 		if _, err := o.begin(time.Now()); compute.KindOf(err) != compute.KindInvalid {
@@ -74,12 +74,12 @@ func TestAuditIsPrinted(t *testing.T) {
 		}
 	}
 	e := compute.AuditEntry{
-		At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local), Who: "token:ci\x1b[2J", WhoID: "abc",
+		At: time.Date(2026, 3, 4, 7, 6, 7, 0, time.FixedZone("", 2*60*60)), Who: "token:ci\x1b[2J", WhoID: "abc",
 		Operation: "boot", Project: "web",
 		Remote: "192.0.2.7", Status: 409, Kind: "conflict", LeftOut: 3, Request: "deploy-42",
 	}
 	for f, want := range map[cli.Format]string{
-		cli.FormatTable: "2026-03-04 05:06:07  token:ci?[2J  boot  web  -  409 conflict (3 left out)  192.0.2.7  deploy-42\n",
+		cli.FormatTable: "2026-03-04T05:06:07Z  token:ci?[2J  boot  web  -  409 conflict (3 left out)  192.0.2.7  deploy-42\n",
 		cli.FormatJSON:  `"operation":"boot"`,
 		cli.FormatYAML:  "operation: boot\n",
 	} {

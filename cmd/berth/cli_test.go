@@ -64,13 +64,33 @@ func TestScripts(t *testing.T) {
 				},
 				// soon REGEXP ARGS… runs berth again and again until what it prints matches.
 				"soon": func(ts *testscript.TestScript, _ bool, args []string) {
-					want := regexp.MustCompile("(?m)" + args[0])
-					for lost := time.Now().Add(soonEnough); ; {
-						if code := runBerth(ts, args[1:]); code == 0 && want.MatchString(ts.ReadFile("stdout")) {
+					again(ts, "stdout", args[0], args[1:], func() bool { return runBerth(ts, args[1:]) == 0 })
+				},
+				// ends CODE REGEXP ARGS… runs berth again and again until it ends with that exit code and what it says
+				// matches: of what takes longer than the few seconds that it waits it has nothing to say.
+				"ends": func(ts *testscript.TestScript, _ bool, args []string) {
+					want, err := strconv.Atoi(args[0])
+					ts.Check(err)
+					again(ts, "stderr", args[1], args[2:], func() bool { return runBerth(ts, args[2:]) == want })
+				},
+				// offers REGEXP LINE has tab.sh press tab behind a line again and again until what bash offers matches:
+				// nothing is offered that takes longer than somebody waits who has pressed tab.
+				"offers": func(ts *testscript.TestScript, _ bool, args []string) {
+					again(ts, "stdout", args[0], args[1:], func() bool { return ts.Exec("bash", "tab.sh", args[1]) == nil })
+				},
+				// appears REGEXP FILE waits until what a command in the background has written there matches.
+				"appears": func(ts *testscript.TestScript, _ bool, args []string) {
+					want, tick := regexp.MustCompile("(?m)"+args[0]), time.NewTicker(10*time.Millisecond)
+					defer tick.Stop()
+					for lost := time.After(soonEnough); ; {
+						text, _ := os.ReadFile(ts.MkAbs(args[1])) // it may not be there yet
+						if want.Match(text) {
 							return
 						}
-						if time.Now().After(lost) {
-							ts.Fatalf("berth %s: never %q", strings.Join(args[1:], " "), args[0])
+						select {
+						case <-tick.C:
+						case <-lost:
+							ts.Fatalf("%s: never %q:\n%s", args[1], args[0], text)
 						}
 					}
 				},
@@ -91,6 +111,18 @@ func hasBashCompletion(t *testing.T) bool {
 		t.Errorf("BERTH_REQUIRE_BASH is set: %v", err)
 	}
 	return err == nil
+}
+
+// again runs something until it ends as it should and what it writes there matches.
+func again(ts *testscript.TestScript, to, want string, args []string, run func() bool) {
+	for lost := time.Now().Add(soonEnough); ; {
+		if run() && regexp.MustCompile("(?m)"+want).MatchString(ts.ReadFile(to)) {
+			return
+		}
+		if time.Now().After(lost) {
+			ts.Fatalf("%s: never %q", strings.Join(args, " "), want)
+		}
+	}
 }
 
 func runBerth(ts *testscript.TestScript, args []string) int {
@@ -157,7 +189,8 @@ func setUp(e *testscript.Env, signIn bool) error {
 	)
 	f.catalog.Apply(nil, true)
 	c := api.Config{
-		Topics: f.topics, Partitions: 4, InstancesID: "9f3c21ab", Publisher: f, Syncer: f, Heard: f, Catalog: cell.Offers{Service: f.catalog},
+		Topics: f.topics, Partitions: 4, InstancesID: "9f3c21ab", Publisher: f, Syncer: f, Heard: speaks{f},
+		Catalog:        cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
 	}
 	if signIn {
@@ -219,6 +252,16 @@ type far struct {
 func (f *far) SyncPartition(ctx context.Context, _ int32) error { return f.Sync(ctx) }
 
 func (f *far) Sync(context.Context) error { return nil }
+
+// speaks is what hosts have said: host-3 always has just now, so that it is alive however busy this machine is.
+type speaks struct{ *far }
+
+func (f speaks) Sync(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts["host-3"])}, true)
+	return nil
+}
 
 // Send takes records as a broker does and has them acted upon.
 func (f *far) Send(_ context.Context, recs ...wire.Record) error {
@@ -502,10 +545,19 @@ func (f *far) command(rec wire.Record) error {
 	return nil
 }
 
-// printed answers for a console that has 150,000 bytes, of which the first 10,000
-// are not kept any more. Machines called mute… have none, and dumb… say nothing.
+// consoleText is what machines have printed: numbered lines of ten bytes.
+var consoleText = func() (text []byte) {
+	for n := range 15_000 {
+		text = fmt.Appendf(text, "%09d\n", n)
+	}
+	return text
+}()
+
+// printed answers for a console of which the first 10,000 bytes are not kept any more. Machines called mute… have
+// none, and dumb… say nothing.
 func (f *far) printed(host compute.HostID, cmd compute.Command) {
-	const first, end = 10_000, 150_000
+	const first = 10_000
+	end := int64(len(consoleText))
 	c := compute.Console{Ask: cmd.Console.ID, Host: host, Project: cmd.Project, Instance: cmd.Instance, At: time.Now()}
 	switch name := f.instances[cmd.Instance].Boot.Name; {
 	case strings.HasPrefix(name, "dumb"):
@@ -518,9 +570,7 @@ func (f *far) printed(host compute.HostID, cmd compute.Command) {
 			from += end
 		}
 		c.Offset, c.End = min(max(from, first), end), end
-		for at := c.Offset; at < min(c.Offset+int64(cmd.Console.Limit), end); at++ {
-			c.Data = append(c.Data, fmt.Sprintf("%09d\n", at/10)[at%10])
-		}
+		c.Data = consoleText[c.Offset:min(c.Offset+int64(cmd.Console.Limit), end)]
 	}
 	f.node.Consoles([]wire.Record{wire.EncodeConsole(c)}, true)
 }
@@ -551,9 +601,10 @@ func (f *far) beacons() {
 	}
 }
 
-// beat has host-3 be heard of again and again; the others are silent.
+// beat has hosts be heard of again and again, so that a script may take longer than it takes to be silent. In between
+// they are silent for long enough to be declared dead.
 func (f *far) beat(ctx context.Context) {
-	for every := time.NewTicker(500 * time.Millisecond); ; {
+	for every := time.NewTicker(compute.SilentAfter / 4); ; {
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -561,7 +612,9 @@ func (f *far) beat(ctx context.Context) {
 			return
 		}
 		f.mu.Lock()
-		f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts["host-3"])}, true)
+		for _, b := range f.hosts {
+			f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
+		}
 		f.mu.Unlock()
 	}
 }

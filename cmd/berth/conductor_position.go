@@ -83,6 +83,7 @@ type positionReset struct {
 	Begins   int64  `json:"begins"   yaml:"begins"`
 	End      int64  `json:"end"      yaml:"end"`
 	Becomes  int64  `json:"becomes"  yaml:"becomes"`
+	Done     bool   `json:"done"     yaml:"done"` // false: it is what --yes would do
 }
 
 func resetPosition(
@@ -98,7 +99,7 @@ func resetPosition(
 	}
 	var rows []positionReset
 	for i, in := range was.Inputs {
-		rows = append(rows, positionReset{in.Topic, in.At, in.Begins, in.End, becomes.Inputs[i].At})
+		rows = append(rows, positionReset{in.Topic, in.At, in.Begins, in.End, becomes.Inputs[i].At, do})
 	}
 	if do {
 		if err := loop.ResetPosition(ctx, c.Kafka, becomes); err != nil {

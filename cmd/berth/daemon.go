@@ -137,7 +137,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		c.Waiting = reporter.waiting
 		return d.build(ctx, c, settings, reporter.face)
 	}))
-	return reporter.through(cmd.Context(), g)
+	return reporter.through(cmd.Context(), g, settings.face().stopDelay)
 }
 
 // as is the cell for what the daemon does. The streams of its hosts are asked about together with the cell's own

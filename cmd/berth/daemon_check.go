@@ -30,7 +30,7 @@ func (c agentConfig) tracing() cell.TracingSettings {
 
 func (c apiConfig) face() face {
 	return face{
-		listen: c.Listen, tls: c.TLS, signIn: !c.Auth.none(),
+		listen: c.Listen, tls: c.TLS, signIn: !c.Auth.none(), stopDelay: c.StopDelay,
 		bounds: statusserver.Bounds{
 			Connections: c.Limits.Connections, AddressConnections: c.Limits.AddressConnections,
 			AddressRate: c.Limits.AddressRate,
@@ -45,8 +45,12 @@ func (s statusConfig) face() face    { return face{listen: s.Listen, bounds: pla
 
 func (c apiConfig) check() error {
 	_, key := publishKey(c.PublishKey)
+	var delay error
+	if c.StopDelay < 0 || c.StopDelay > time.Minute {
+		delay = compute.Invalid("stop_delay", c.StopDelay.String(), "give a time from 0s to 1m")
+	}
 	return errors.Join(
-		key,
+		key, delay,
 		c.Kafka.Check(),
 		c.Log.check(),
 		c.Tracing.Check(),

@@ -41,6 +41,8 @@ type apiConfig struct {
 	PublishKey     string         `yaml:"publish_key_file"` // empty: requests are not signed
 
 	UserData cell.UserDataSettings `yaml:"user_data"`
+
+	StopDelay time.Duration `yaml:"stop_delay"` // how long it still serves after it is told to stop
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -179,7 +181,8 @@ func defaultAPIConfig() apiConfig {
 			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000,
 			PrincipalRate: 1_000, Listeners: 1_000,
 		},
-		Fence: fenceConfig{Timeout: time.Minute},
+		Fence:     fenceConfig{Timeout: time.Minute},
+		StopDelay: 5 * time.Second,
 	}
 }
 

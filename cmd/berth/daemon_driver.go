@@ -43,6 +43,8 @@ type qemuConfig struct {
 	Dir           string            `yaml:"dir"`
 	Images        string            `yaml:"images"`
 	ImagesTrusted bool              `yaml:"images_trusted"`
+	Binary        string            `yaml:"binary"`
+	ImageBinary   string            `yaml:"image_binary"`
 	Machine       string            `yaml:"machine"`
 	Accel         string            `yaml:"accel"`
 	Network       string            `yaml:"network"`
@@ -56,16 +58,17 @@ type qemuConfig struct {
 
 func defaultQEMU() qemuConfig {
 	return qemuConfig{
-		Dir: "/var/lib/berth/qemu", Images: "/var/lib/berth/images", Machine: "q35", Accel: "auto", Network: "user",
+		Dir: "/var/lib/berth/qemu", Images: "/var/lib/berth/images", Binary: "qemu-system-x86_64",
+		ImageBinary: "qemu-img", Machine: "q35", Accel: "auto", Network: "user",
 		ConsoleBytes: 1 << 20, MinFree: 256 << 20,
 	}
 }
 
 func (q qemuConfig) options() qemu.Options {
 	return qemu.Options{Users: q.Users, Options: host.Options{
-		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel,
-		Network: q.Network,
-		Totals:  q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
+		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Binary: q.Binary, ImageBin: q.ImageBinary,
+		Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}}
 }
 
@@ -110,6 +113,8 @@ type libvirtConfig struct {
 	Dir           string            `yaml:"dir"`
 	Images        string            `yaml:"images"`
 	ImagesTrusted bool              `yaml:"images_trusted"`
+	Binary        string            `yaml:"binary"`
+	ImageBinary   string            `yaml:"image_binary"`
 	Machine       string            `yaml:"machine"`
 	Accel         string            `yaml:"accel"`
 	Network       string            `yaml:"network"`
@@ -123,17 +128,17 @@ type libvirtConfig struct {
 func defaultLibvirt() libvirtConfig {
 	q := defaultQEMU()
 	return libvirtConfig{
-		URI: "qemu:///system", Dir: "/var/lib/berth/libvirt", Images: q.Images, Machine: q.Machine,
-		Accel: q.Accel, Network: q.Network,
+		URI: "qemu:///system", Dir: "/var/lib/berth/libvirt", Images: q.Images, Binary: q.Binary,
+		ImageBinary: q.ImageBinary, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
 		ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}
 }
 
 func (l libvirtConfig) options() libvirt.Options {
 	return libvirt.Options{URI: l.URI, Socket: l.Socket, Options: host.Options{
-		Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel,
-		Network: l.Network,
-		Totals:  l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
+		Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Binary: l.Binary, ImageBin: l.ImageBinary,
+		Machine: l.Machine, Accel: l.Accel, Network: l.Network,
+		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -24,6 +25,8 @@ type face struct {
 	tls    tlsfiles.Paths
 	bounds statusserver.Bounds
 	signIn bool // callers sign in, also those who ask for the metrics
+
+	stopDelay time.Duration // how long it answers as before after it is told to stop, but for /readyz
 }
 
 // options are the status server's. Bad certificate files end a daemon when it starts.

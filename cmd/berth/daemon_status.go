@@ -39,9 +39,10 @@ func (r *statusReporter) starting() {
 	r.notify("STATUS=starting")
 }
 
-// through runs the part to its end, and says when it is ready and when it stops.
-func (r *statusReporter) through(ctx context.Context, part service.Part) error {
-	err := service.During(ctx, part, func(ctx context.Context) error {
+// through runs the part to its end, and says when it is ready and when it stops. Told to stop, it is not ready at once,
+// and goes on for the delay.
+func (r *statusReporter) through(ctx context.Context, part service.Part, delay time.Duration) error {
+	err := service.During(ctx, service.Delayed(part, delay, r.face.Stopping), func(ctx context.Context) error {
 		r.log.Info("ready")
 		if !r.serves {
 			r.face.Up()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,15 +81,25 @@ func TestCommandsOfTheDocs(t *testing.T) {
 					t.Errorf("%s: would change this machine; say in notRun why it is not run", c.command)
 					continue
 				}
-				run := exec.CommandContext(ctx, "sh", "-c", c.command)
-				run.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
-					asBerth+"=1", cli.EnvAPI+"=http://"+address, cli.EnvProject+"="+project)
-				out, err := run.CombinedOutput()
-				if err != nil {
-					t.Errorf("%s: %v\n%s", c.command, err, out)
+				var out []byte
+				typing := func() bool {
+					run := exec.CommandContext(ctx, "sh", "-c", c.command)
+					run.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
+						asBerth+"=1", cli.EnvAPI+"=http://"+address, cli.EnvProject+"="+project)
+					var err error
+					if out, err = run.CombinedOutput(); err != nil {
+						t.Errorf("%s: %v\n%s", c.command, err, out)
+					}
+					want := c.prints()
+					return want == "" || strings.HasSuffix(string(out), "\n"+want+"\n")
 				}
-				if want := c.prints(); want != "" && !strings.HasSuffix(string(out), "\n"+want+"\n") {
-					t.Errorf("%s: does not print %s in the end:\n%s", c.command, want, out)
+				done := typing()
+				// Conductors read a quota from another topic than boots: the first that come after it may be let in.
+				for lost := time.Now().Add(soonEnough); !done && overQuota(c) && time.Now().Before(lost); {
+					done = typing()
+				}
+				if !done {
+					t.Errorf("%s: does not print %s in the end:\n%s", c.command, c.prints(), out)
 				}
 			}
 		}
@@ -111,6 +122,9 @@ func (c typedLine) prints() string {
 	}
 	return ""
 }
+
+// overQuota says of a line that a quota is there to refuse it.
+func overQuota(c typedLine) bool { return strings.Contains(c.comment, "over quota") }
 
 // commandsOf are the lines of a document between a fence of this kind and the next,
 // and, written like `berth …` in its text, those of a sentence that begins with one.

@@ -19,7 +19,7 @@ func typedExamples() map[string][]string {
 		"bench mix":             {"bench mix --save-after 0s,3s --save-for 60s", "bench mix --life 10m --for 1h -o json"},
 		"capabilities":          {"capabilities", "capabilities -o json"},
 		"capability list":       {"capability list"},
-		"capability remove":     {"capability remove gpu"},
+		"capability remove":     {"capability remove gpu", "capability remove gpu a100", "capability remove zone c --drain"},
 		"completion bash":       {"completion bash > ~/.local/share/bash-completion/completions/berth"},
 		"completion fish":       {"completion fish > ~/.config/fish/completions/berth.fish"},
 		"completion powershell": {"completion powershell > berth.ps1"},

@@ -24,6 +24,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends a process that does not heed the first, as one that reads a file
 	return cli.Execute(ctx, whole(), os.Args[1:])
 }
 

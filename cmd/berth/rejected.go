@@ -150,11 +150,11 @@ func askRejected(cmd *cobra.Command, f client.RejectedFilter, most int) (cli.For
 func rejectedDetails(v rest.Rejected) cli.Grid {
 	var g cli.Grid
 	for _, d := range [][2]string{
-		{"Record", v.Record}, {"At", v.At.Local().Format(time.DateTime)}, {"Reason", string(v.Reason)}, {"Why", v.Detail},
+		{"Record", v.Record}, {"At", cli.ShownTime(v.At)}, {"Reason", string(v.Reason)}, {"Why", v.Detail},
 		{"Project", string(v.Project)}, {"Host", string(v.Host)}, {"You can", v.Remedy},
 	} {
 		if d[1] != "" {
-			g.Rows = append(g.Rows, []string{d[0] + ":", strings.Map(shown, d[1])})
+			g.Rows = append(g.Rows, []string{d[0] + ":", cli.Printable(d[1])})
 		}
 	}
 	return g
@@ -203,14 +203,14 @@ func rejectedSheet() cli.Sheet[rest.Rejected] {
 	return cli.Sheet[rest.Rejected]{
 		Name: func(v rest.Rejected) string { return v.Record },
 		Columns: []cli.Column[rest.Rejected]{
-			{Title: "AT", Cell: func(v rest.Rejected) string { return v.At.Local().Format(time.DateTime) }},
+			{Title: "AT", Cell: func(v rest.Rejected) string { return cli.ShownTime(v.At) }},
 			{Title: "TOPIC", Cell: func(v rest.Rejected) string { return v.Topic }},
 			{Title: "PARTITION", Cell: func(v rest.Rejected) string { return fmt.Sprint(v.Partition) }},
 			{Title: "OFFSET", Cell: func(v rest.Rejected) string { return fmt.Sprint(v.Offset) }},
 			{Title: "REASON", Cell: func(v rest.Rejected) string { return string(v.Reason) }},
 			{Title: "PROJECT", Cell: func(v rest.Rejected) string { return string(v.Project) }},
 			{Title: "HOST", Cell: func(v rest.Rejected) string { return string(v.Host) }},
-			{Title: "WHY", Cell: func(v rest.Rejected) string { return strings.Map(shown, v.Detail) }},
+			{Title: "WHY", Cell: func(v rest.Rejected) string { return cli.Printable(v.Detail) }},
 		},
 	}
 }

@@ -34,18 +34,18 @@ func TestRejectedIsPrinted(t *testing.T) {
 		{"c.catalog", "flavor/x", because("Malformed", "", ""), "catalog  3  41  Malformed  -  -  -"},
 	} {
 		j := compute.Rejected{
-			At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local), Topic: c.topic, Partition: 3, Offset: 41,
+			At: time.Date(2026, 3, 4, 7, 6, 7, 0, time.FixedZone("", 2*60*60)), Topic: c.topic, Partition: 3, Offset: 41,
 			Key: []byte(c.key), Value: []byte("A SECRET"), Reason: c.reason,
 		}
 		for f, want := range map[cli.Format]string{
-			cli.FormatTable: "2026-03-04 05:06:07  " + c.want + "\n", cli.FormatJSON: `"offset":41`, cli.FormatYAML: "offset: 41\n",
+			cli.FormatTable: "2026-03-04T05:06:07Z  " + c.want + "\n", cli.FormatJSON: `"offset":41`, cli.FormatYAML: "offset: 41\n",
 		} {
 			var out, notes bytes.Buffer
 			print := rejectedFlags{}.printing(topics, &out, &notes, f)
-			if err := errors.Join(print(j, nil), print(j, errors.New("cut short"))); err != nil {
+			if err := errors.Join(print(j, nil), print(j, errors.New("cut\x1b[2J\nshort"))); err != nil {
 				t.Error(err)
 			}
-			if !strings.Contains(out.String(), want) || !strings.Contains(notes.String(), "cut short") ||
+			if !strings.Contains(out.String(), want) || !strings.Contains(notes.String(), "passed over: cut?[2J?short\n") ||
 				strings.Contains(out.String(), "SECRET") || strings.Contains(out.String(), "id-of-an") {
 				t.Errorf("%s %s: %q %q", c.topic, f, out.String(), notes.String())
 			}

@@ -51,11 +51,15 @@ func TestRemediesHelp(t *testing.T) {
 			provoke []string
 			befalls func(*fake.Host, compute.InstanceID) error // the machine m, once it runs; nil: nothing
 			remedy  []string
+			// The exit code of what provokes it, which conductors have to read something else for than requests: the last
+			// line of both is typed until they have. 0: there is no such thing.
+			reads int
 		}{
 			{
 				code:    compute.QuotaExceeded,
-				provoke: []string{"quota set PROJECT --instances 0", "boot --flavor small --name m"},
+				provoke: []string{"quota set PROJECT --instances 0", "boot --flavor small --name m --wait --timeout 1m"},
 				remedy:  []string{"quota set PROJECT --instances 20", another},
+				reads:   4,
 			},
 			{
 				code: compute.NoEligibleHost,
@@ -97,6 +101,21 @@ func TestRemediesHelp(t *testing.T) {
 				remedy:  []string{another},
 			},
 			{
+				code: compute.GroupRule,
+				provoke: []string{
+					"capability add zone a b --requires zone=b:CUSTOM_NOWHERE",
+					"flavor add zoned --vcpus 1 --memory 1GiB --disk 1GiB --capability zone --timeout 4m",
+					"group create shop --spread zone --max-skew 1",
+					"boot --flavor zoned --group shop --with zone=b --name lags",
+					"boot --flavor zoned --group shop --with zone=a --name first --wait --timeout 4m",
+					"boot --flavor zoned --group shop --with zone=a --name m --key m",
+				},
+				remedy: []string{
+					"capability remove zone b --drain",
+					"boot --flavor zoned --group shop --with zone=a --name m --key m --wait --timeout 4m", // the same boot
+				},
+			},
+			{
 				code:    compute.StoppedByCommand,
 				provoke: []string{runs, "stop m --wait"},
 				remedy:  []string{"start m --wait"},
@@ -126,17 +145,24 @@ func TestRemediesHelp(t *testing.T) {
 				if c.before != nil {
 					c.before()
 				}
-				for _, line := range c.provoke {
-					mustType(t, ctx, strings.ReplaceAll(line, "PROJECT", project))
+				typeAll := func(lines []string, code int) {
+					t.Helper()
+					for n, line := range lines {
+						line = strings.ReplaceAll(line, "PROJECT", project)
+						if c.reads != 0 && n == len(lines)-1 {
+							typeUntil(t, ctx, line, code)
+							continue
+						}
+						mustType(t, ctx, line)
+					}
 				}
+				typeAll(c.provoke, c.reads)
 				if c.befalls != nil {
 					befall(t, ctx, world, c.befalls)
 				}
 				awaitReason(t, ctx, c.code)
 				fault.Store(nil)
-				for _, line := range c.remedy {
-					mustType(t, ctx, strings.ReplaceAll(line, "PROJECT", project))
-				}
+				typeAll(c.remedy, 0)
 			})
 		}
 		return nil
@@ -149,6 +175,20 @@ func mustType(t *testing.T, ctx context.Context, line string) {
 	t.Helper()
 	if code, out, errs := typed(ctx, strings.Fields(line)); code != 0 {
 		t.Fatalf("berth %s: exit code %d: %s%s", line, code, out, errs)
+	}
+}
+
+// typeUntil types a line again and again until it ends with an exit code.
+func typeUntil(t *testing.T, ctx context.Context, line string, want int) {
+	t.Helper()
+	for lost := time.Now().Add(soonEnough); ; {
+		code, out, errs := typed(ctx, strings.Fields(line))
+		if code == want {
+			return
+		}
+		if time.Now().After(lost) {
+			t.Fatalf("berth %s: exit code %d, and never %d: %s%s", line, code, want, out, errs)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
@@ -90,19 +91,72 @@ func (c *securedCell) starts(folder string, args ...string) {
 	})
 }
 
-// does runs a command that should end with a code and say something.
-func (c *securedCell) does(want int, say string, args ...string) (out string) {
+// ran runs a command, and answers its exit code and what it prints.
+func (c *securedCell) ran(args ...string) (code int, stdout, stderr string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), c.self, args...)
 	cmd.Dir = c.at
 	cmd.Env = append(append(os.Environ(), asBerth+"=1"), c.env...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run() // its code counts
-	if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(stdout.String()+stderr.String(), say) {
-		c.t.Fatalf("berth %s: %d, want %d and %q\n%s%s", strings.Join(args, " "), code, want, say, &stdout, &stderr)
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// ends runs a command that should end with a code, and answers what it prints. It is run again where brokers that have
+// much to do let it wait: it tries for 3 s only to reach them, and exits with 7 where an answer did not come in time.
+func (c *securedCell) ends(want int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	for lost := time.Now().Add(soonEnough); ; {
+		code, out, errs := c.ran(args...)
+		if code == want {
+			return out, errs
+		}
+		if code != 7 && !unreached(errs) || time.Now().After(lost) {
+			c.t.Fatalf("berth %s: %d, want %d\n%s%s", strings.Join(args, " "), code, want, out, errs)
+		}
 	}
-	return stdout.String()
+}
+
+// comes runs a command until it ends well and says something.
+func (c *securedCell) comes(say string, args ...string) {
+	c.t.Helper()
+	becomes(c.t, func() string {
+		code, out, errs := c.ran(args...)
+		if code != 0 { // what it says then is not what is waited for
+			return fmt.Sprintf("exit code %d", code) + strings.ReplaceAll("\n"+out+errs, say, "…")
+		}
+		return out + errs
+	}, say)
+}
+
+// unreached says that a command did not reach Kafka in time, by what it printed.
+func unreached(said string) bool { return strings.Contains(said, "reach Kafka at ") }
+
+// givesRights runs the script that gives each part its rights, as often as it takes to reach the brokers.
+func (c *securedCell) givesRights() {
+	c.t.Helper()
+	for lost := time.Now().Add(soonEnough); ; {
+		rights := exec.CommandContext(c.t.Context(), filepath.Join(c.dir, "admin/rights"))
+		rights.Env = append(os.Environ(), asBerth+"=1", "BERTH="+c.self)
+		out, err := rights.CombinedOutput()
+		if err == nil {
+			return
+		}
+		if !unreached(string(out)) || time.Now().After(lost) {
+			c.t.Fatalf("%v\n%s", err, out)
+		}
+	}
+}
+
+// does runs a command that should end with a code and say something.
+func (c *securedCell) does(want int, say string, args ...string) string {
+	c.t.Helper()
+	out, errs := c.ends(want, args...)
+	if !strings.Contains(out+errs, say) {
+		c.t.Fatalf("berth %s does not say %q\n%s%s", strings.Join(args, " "), say, out, errs)
+	}
+	return out
 }
 
 // as gives commands a token.
@@ -165,12 +219,11 @@ func TestSecuredCell(t *testing.T) {
 		state := t.TempDir()
 		c.starts(host, "agent", "--set", "state="+state, "--set", "driver.fake.world="+state)
 	}
-	c.does(1, "does this port want TLS", "doctor", "--kafka", brokers[0], "--timeout", "5s")
-	rights := exec.CommandContext(t.Context(), filepath.Join(c.dir, "admin/rights"))
-	rights.Env = append(os.Environ(), asBerth+"=1", "BERTH="+self)
-	if out, err := rights.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	becomes(t, func() string { // a broker may hang up later than the doctor waits to reach it
+		_, errs := c.ends(1, "doctor", "--kafka", brokers[0], "--timeout", "5s")
+		return errs
+	}, "does this port want TLS")
+	c.givesRights()
 	ca := filepath.Join(c.dir, "authority/ca.pem")
 	c.env = []string{"BERTH_API=https://" + listen, "BERTH_CA_FILE=" + ca, "XDG_CONFIG_HOME=" + t.TempDir()}
 
@@ -184,14 +237,14 @@ func TestSecuredCell(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authorities)
 	awaitReady(t, trusted, listen, nil)
-	admin.does(0, "admin of the cell", "whoami")
+	admin.comes("admin of the cell", "whoami") // once the node has read of the token
 	admin.does(0, "", "flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB")
 	member := []string{"token", "create", "--role", "member", "--name", "ci", "--expires", "30d", "--project"}
 	web := c.as(admin.does(0, "", append(slices.Clone(member), "web")...))
 	db := c.as(admin.does(0, "", append(slices.Clone(member), "db")...))
 	web.does(0, "active",
-		"boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait", "--user-data", ca)
-	db.does(0, "active", "boot", "--project", "db", "--flavor", "m1.small", "--name", "rows", "--wait")
+		"boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--key", "front", "--wait", "--user-data", ca)
+	db.does(0, "active", "boot", "--project", "db", "--flavor", "m1.small", "--name", "rows", "--key", "rows", "--wait")
 	db.does(3, "does not exist", "show", "front", "--project", "db")
 	db.does(6, "", "list", "--project", "web")
 
@@ -200,11 +253,13 @@ func TestSecuredCell(t *testing.T) {
 	c.does(0, "front", "list", "--project", "web")
 	c.does(6, "", "list", "--project", "db")
 	c.does(6, "", "host", "list")
-	hosts := admin.does(0, "rack2", "host", "list", "-o", "wide")
-	if strings.Count(hosts, "yes") < 2 {
-		t.Errorf("not all hosts sign:\n%s", hosts)
+	hosts := func() string { return admin.does(0, "", "host", "list", "-o", "wide") }
+	becomes(t, hosts, "rack1") // an agent asks for its rights again after up to 16 s
+	becomes(t, hosts, "rack2")
+	if all := hosts(); strings.Count(all, "yes") < 2 {
+		t.Errorf("not all hosts sign:\n%s", all)
 	}
 	c.at = filepath.Join(c.dir, "admin")
-	c.does(0, "2 of 2 hosts sign", "doctor", "--config", "berth.yaml")
+	c.comes("2 of 2 hosts sign", "doctor", "--config", "berth.yaml") // a slow broker's answer is a finding
 	web.does(0, "", "delete", "front", "--project", "web", "--wait")
 }

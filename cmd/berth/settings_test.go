@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -100,6 +101,29 @@ func TestQEMUSettings(t *testing.T) {
 	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=kvm"}})
 	if err == nil || !strings.Contains(err.Error(), "driver.kind") {
 		t.Errorf("an unknown driver: %v", err)
+	}
+}
+
+// QEMU and qemu-img may be anywhere, as long as machines can be known by the name of their program.
+func TestQEMUElsewhere(t *testing.T) {
+	const binary, images = "/usr/libexec/qemu-kvm", "/opt/qemu-img"
+	for kind, options := range map[string]func(driverConfig) host.Options{
+		"qemu":    func(d driverConfig) host.Options { return d.QEMU.options().Options },
+		"libvirt": func(d driverConfig) host.Options { return d.Libvirt.options().Options },
+	} {
+		at := "driver." + kind
+		set := []string{"host=h1", "driver.kind=" + kind, at + ".image_binary=" + images}
+		c, _, err := agentDaemon().read(config.From{Set: append(set, at+".binary="+binary)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := options(c.Driver); o.Binary != binary || o.ImageBin != images {
+			t.Errorf("%s runs %q and %q, and was told %q and %q", kind, o.Binary, o.ImageBin, binary, images)
+		}
+		_, _, err = agentDaemon().read(config.From{Set: append(set, at+".binary=/bin/emulator")})
+		if err == nil || !strings.Contains(err.Error(), at+".binary") {
+			t.Errorf("%s: a program whose machines would not be found is not refused: %v", kind, err)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
@@ -23,14 +22,11 @@ func window(now time.Time, since string, limit int) (time.Time, error) {
 	if err != nil || back == 0 {
 		return now, compute.Invalid("since", since, "give a time, as in 90d or 1h")
 	}
-	if limit < 1 || limit > maxShown {
-		return now, compute.Invalid("limit", fmt.Sprint(limit), fmt.Sprintf("give 1 to %d", maxShown))
+	if limit < 1 || limit > cli.MaxShown {
+		return now, compute.Invalid("limit", fmt.Sprint(limit), fmt.Sprintf("give 1 to %d", cli.MaxShown))
 	}
 	return now.Add(-back), nil
 }
-
-// maxShown bounds what is kept in memory.
-const maxShown = 100_000
 
 // tail keeps the last of what is read of a topic.
 type tail[T any] struct {
@@ -65,7 +61,7 @@ func printAll[T any](w io.Writer, f cli.Format, sheet cli.Sheet[T], all []T, non
 	return sheet.List(w, f, all)
 }
 
-// printOne prints one thing as it comes: in a line, as YAML in a document.
+// printOne prints one thing as it comes: in a line, as YAML in a document, its name as lists do.
 func printOne[T any](w io.Writer, f cli.Format, sheet cli.Sheet[T], v T) error {
 	switch f {
 	case cli.FormatJSON:
@@ -75,24 +71,19 @@ func printOne[T any](w io.Writer, f cli.Format, sheet cli.Sheet[T], v T) error {
 			return err
 		}
 		return cli.PrintData(w, f, v)
+	case cli.FormatTable, cli.FormatWide:
+	default: // its name
+		return sheet.List(w, f, []T{v})
 	}
 	var cells []string
 	for _, c := range sheet.Columns {
-		cells = append(cells, cli.OrDash(strings.Map(shown, c.Cell(v))))
+		cells = append(cells, cli.OrDash(cli.Printable(c.Cell(v))))
 	}
 	_, err := fmt.Fprintln(w, strings.Join(cells, "  "))
 	return err
 }
 
 func unreadable(notes io.Writer, err error) error {
-	_, err = fmt.Fprintln(notes, "passed over:", err)
+	_, err = fmt.Fprintln(notes, "passed over:", cli.Printable(err.Error()))
 	return err
-}
-
-// shown keeps what callers named from steering a terminal.
-func shown(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return '?'
 }

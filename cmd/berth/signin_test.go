@@ -147,6 +147,7 @@ func TestSignIn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan string, 1)
 	go func() {
+		defer close(ended) // it is awaited below, too
 		code, _, errs := typed(ctx, []string{"api", "--config", config}, newAPIDaemon())
 		ended <- fmt.Sprint(code, errs)
 	}()

@@ -56,6 +56,10 @@ func (a *Agent) Commands(recs []wire.Record, end bool) {
 	a.inbox.put(func(l *loop) { l.readStream(recs, end) })
 }
 
+// Missed says that the host's stream goes on at an offset, and that words before it were removed before they were
+// read. It is called before Commands has what follows. It never blocks.
+func (a *Agent) Missed(next int64) { a.inbox.put(func(l *loop) { l.missed(next) }) }
+
 // Queues takes records of the queue list; nothing is offered before its end was
 // read. It never blocks.
 func (a *Agent) Queues(recs []wire.Record, end bool) {

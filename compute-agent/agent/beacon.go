@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -41,6 +42,10 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 		return compute.HostQuarantined, l.view.trouble
 	case l.view.full != "":
 		return compute.HostQuarantined, l.view.full
+	case l.calls.stuck() != nil:
+		x := l.calls.stuck()
+		return compute.HostQuarantined, fmt.Sprintf(
+			"%s instance %s has not ended in %v: something on the host hangs", x.stage, x.id, x.within+stuckAfter)
 	case l.starts.host.Quarantined(now):
 		return compute.HostQuarantined, "starts failed in a row, the last: " + l.starts.host.Reason
 	}

@@ -42,10 +42,13 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 	switch p.action.(type) {
 	case task.Prepare:
 		b := l.builds[p.id]
-		delete(l.builds, p.id)
+		if !t.Pinned { // what is for this host alone may be begun anew
+			delete(l.builds, p.id)
+		}
 		c.stage, c.within, c.image = task.Preparing, l.o.Timing.Prepare, b.Image
 		c.do = prepare(l.o.Driver, l.o.Keys, *t, b)
 	case task.Launch:
+		delete(l.builds, p.id)
 		c.stage, c.within, c.do = task.Launching, l.o.Timing.Launch, launch(l.o.Driver, *t)
 	case task.DoPower:
 		c.stage, c.within = task.Running, l.o.Timing.Power

@@ -36,6 +36,7 @@ type cell struct {
 	queues    map[compute.QueueName]*line
 	brokers   int
 	stream    []wire.Record
+	oldest    int64 // what lies before it in the stream was removed
 	insts     map[compute.InstanceID]*inst
 	granted   map[givenKey]bool // whatever was ever granted
 	reports   []compute.Report
@@ -202,6 +203,10 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	c.node = n
 	from := n.agent.StartOffset()
 	if !c.hold {
+		if from < c.oldest || from > int64(len(c.stream)) {
+			from = c.oldest
+			n.agent.Missed(from)
+		}
 		n.agent.Commands(slices.Clone(c.stream[from:]), true)
 	}
 	c.mu.Unlock()

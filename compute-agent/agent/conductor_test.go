@@ -144,6 +144,7 @@ func (c *cell) effects(x *inst) {
 func (c *cell) say(cmd compute.Command) {
 	rec := wire.EncodeCommand(cmd)
 	rec.Offset = int64(len(c.stream))
+	rec.Time, rec.Logged = c.broker(), true
 	c.stream = append(c.stream, rec)
 	if c.node != nil && !c.node.trip.dead() && !c.hold {
 		c.node.agent.Commands([]wire.Record{rec}, true)

@@ -109,3 +109,68 @@ func TestNewJournalBehindAFence(t *testing.T) {
 		stop(c, n)
 	})
 }
+
+// What was offered to this host alone, and was not granted when the host was declared dead, is begun anew under the new
+// fence, though nobody offers it again.
+func TestPinnedWorkOutlivesAFence(t *testing.T) {
+	for name, granted := range map[string]bool{"while it is prepared": true, "while it is claimed": false} {
+		t.Run(name, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				o := fake.Options{PrepareTime: 3 * time.Second, DestroyTime: 3 * time.Second}
+				n := c.start(dir, o, nil)
+				pass(time.Second)
+				c.noGrants = !granted
+				c.pin(1, "small", small)
+				if pass(2 * time.Second); !granted {
+					pass(3 * time.Second)
+				}
+				epoch := c.fence()
+				c.mu.Lock()
+				c.noGrants = false
+				c.mu.Unlock()
+				pass(10 * time.Second)
+				c.claimed(1, epoch)
+				c.want(compute.StateActive)
+				stop(c, n)
+			})
+		})
+	}
+}
+
+// What was offered since as a later attempt is begun, and what cannot be begun at once is left to its conductor, which
+// offers it again.
+func TestPinnedWorkBehindAFence(t *testing.T) {
+	o := fake.Options{PrepareTime: time.Minute}
+	story(t, o, func(c *cell, dir string) {
+		n := c.start(dir, o, nil)
+		pass(time.Second)
+		c.pin(1, "small", small)
+		pass(time.Second)
+		c.mu.Lock()
+		x := c.insts[id(1)]
+		x.attempt, x.build.Attempt = 2, 2
+		c.publish(x)
+		c.mu.Unlock()
+		pass(time.Second)
+		c.fence()
+		pass(70 * time.Second)
+		c.mu.Lock()
+		for _, r := range c.reports {
+			if r.Op == compute.ReportClaim && r.Attempt != 2 {
+				t.Errorf("attempt %d was claimed, and attempt 2 had been offered", r.Attempt)
+			}
+		}
+		c.mu.Unlock()
+		c.want(compute.StateActive)
+		c.pin(2, "small", small)
+		pass(time.Second)
+		c.desire(compute.HostDisabled, 1)
+		pass(time.Second)
+		c.fence()
+		pass(2 * time.Second)
+		c.desire(compute.HostEnabled, 2)
+		pass(2 * time.Minute)
+		c.wantOne(2, compute.StateActive)
+		stop(c, n)
+	})
+}

@@ -219,6 +219,32 @@ func TestPinnedWorkWaitsForRoom(t *testing.T) {
 	})
 }
 
+// A member that may be nowhere else waits for a host that is disabled, and starts when that is enabled; what is for one
+// host by its request is refused.
+func TestAMemberWaitsForItsDisabledHost(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.desire(compute.HostDisabled, 1)
+		pass(time.Second)
+		one := func(n int) compute.Build {
+			return compute.Build{
+				Instance: id(n), Project: "p", Attempt: 1, Queue: "small", Resources: compute.Resources{compute.VCPU: 1},
+			}
+		}
+		c.pinBuild(one(1), func(b *compute.Build) {
+			b.Group, b.WaitUntil = &compute.BuildGroup{Name: "near"}, time.Now().Add(time.Minute)
+		})
+		c.pinBuild(one(2), func(*compute.Build) {})
+		pass(30 * time.Second)
+		c.want(compute.StateQueued, compute.StateError)
+		c.desire(compute.HostEnabled, 2)
+		pass(5 * time.Second)
+		c.wantOne(1, compute.StateActive)
+		stop(c, n)
+	})
+}
+
 // Only what was given back is undone: what failed, or ran and is gone, is over.
 func TestUndone(t *testing.T) {
 	for how, want := range map[task.Outcome]bool{

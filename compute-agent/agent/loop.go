@@ -127,6 +127,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	if l.failed == nil {
 		l.unwritten.urgent = true
+		l.unwritten.readPassed()
 		l.failed = l.unwritten.write(l.tasks, time.Now())
 	}
 	return l.failed
@@ -149,6 +150,7 @@ func (l *loop) iterate() {
 		}
 	}
 	l.giveUp(now)
+	l.stuck(now)
 	if l.twins.over(now) {
 		l.log.Info("no other agent speaks for this host any more")
 		l.fetches.Changed()
@@ -184,6 +186,7 @@ func (l *loop) due() time.Time {
 		at(l.rules.Due(*t))
 	}
 	at(l.polls.at)
+	at(l.calls.due())
 	at(l.twins.until)
 	at(l.fetches.Due())
 	at(l.beacon.due)

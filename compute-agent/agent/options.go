@@ -63,6 +63,7 @@ type Timing struct {
 	Renew       time.Duration // how often a lock is renewed while preparing; 10 s
 	Retry       time.Duration // after a failed report, or a failed call of the hypervisor; 1 s, growing to 30 s
 	LeaveAlone  time.Duration // how long a queue is left to others after a release; 2 s
+	SayAgain    time.Duration // after so long it is said again of a machine that it is there, if not before; 24 h
 	Poll        time.Duration // how often the hypervisor is asked what is there; 15 s
 	Beacon      time.Duration // how often at least; 15 s
 	BeaconApart time.Duration // how far apart at least; 5 s
@@ -77,7 +78,7 @@ func Defaults() Timing {
 		Prepare: time.Hour,
 		Destroy: 5 * time.Minute, Power: 2 * time.Minute, StopGrace: 30 * time.Second, Renew: 10 * time.Second,
 		Retry: time.Second, LeaveAlone: 2 * time.Second, Poll: 15 * time.Second, Beacon: 15 * time.Second,
-		BeaconApart: 5 * time.Second, Quarantine: 30 * time.Second, Stop: 10 * time.Second,
+		BeaconApart: 5 * time.Second, Quarantine: 30 * time.Second, Stop: 10 * time.Second, SayAgain: 24 * time.Hour,
 	}
 }
 
@@ -91,12 +92,14 @@ func (t Timing) withDefaults() Timing {
 		LeaveAlone: cmp.Or(t.LeaveAlone, d.LeaveAlone), Poll: cmp.Or(t.Poll, d.Poll),
 		Beacon:      cmp.Or(t.Beacon, d.Beacon),
 		BeaconApart: cmp.Or(t.BeaconApart, d.BeaconApart), Quarantine: cmp.Or(t.Quarantine, d.Quarantine),
-		Stop: cmp.Or(t.Stop, d.Stop),
+		Stop: cmp.Or(t.Stop, d.Stop), SayAgain: cmp.Or(t.SayAgain, d.SayAgain),
 	}
 }
 
 func (t Timing) rules() task.Rules {
-	return task.Rules{Claim: t.Claim, GiveBack: t.GiveBack, Renew: t.Renew, Retry: t.Retry}
+	return task.Rules{
+		Claim: t.Claim, GiveBack: t.GiveBack, Renew: t.Renew, Retry: t.Retry, SayAgain: t.SayAgain,
+	}
 }
 
 // defaultSlots is how many builds are prepared at once.

@@ -24,9 +24,12 @@ func (l *loop) startPinned(now time.Time) {
 		if l.pinnedOver(b, now) {
 			return true
 		}
-		place, fits := l.placeFor(b)
 		state, _ := l.state(now)
-		if !fits || outwaits(b, state) || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
+		if state != compute.HostEnabled || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
+			return false
+		}
+		place, fits := l.placeFor(b)
+		if !fits {
 			return false
 		}
 		l.beginTask(b, true, place)
@@ -47,7 +50,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = "an instance of another project with this id is here"
 	case l.stopping, l.late(b):
 		return true
-	case state != compute.HostEnabled && !outwaits(b, state):
+	case state != compute.HostEnabled && !l.outwaits(b, state):
 		why = strings.TrimSuffix(fmt.Sprintf("the host is %s: %s", state, reason), ": ") // operators may give none
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
@@ -68,11 +71,16 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	return true
 }
 
-// outwaits says whether work waits here until a fault of the host has passed. What has its room here does: if it were refused,
-// its placeholder would go, and that room be open to anybody.
-func outwaits(b compute.Build, state compute.HostState) bool {
-	return b.In.ID != "" && state == compute.HostQuarantined
+// outwaits says whether work waits here until the host, which is not enabled, offers again. What has its room here does
+// for a fault of the host: if it were refused, its placeholder would go, and that room be open to anybody. A member of
+// a group that may be nowhere else does, for as long as its conductor says: refused, it would come again minutes after
+// the host does.
+func (l *loop) outwaits(b compute.Build, state compute.HostState) bool {
+	return b.Group != nil && l.mayWait(b) || b.In.ID != "" && state == compute.HostQuarantined
 }
+
+// mayWait says whether pinned work asks to wait here, and still may.
+func (l *loop) mayWait(b compute.Build) bool { return l.clock.At(l.o.Now()).Before(b.WaitUntil) }
 
 // tellNotTaken tells the conductor why work is not taken that no other host will look at now.
 func (l *loop) tellNotTaken(b compute.Build, why string) {
@@ -90,7 +98,7 @@ func undone(t task.Task) bool {
 
 // waitsForRoom says whether pinned work waits for machines here to end: it asks for that, and fits an empty host.
 func (l *loop) waitsForRoom(b compute.Build) bool {
-	return l.clock.At(l.o.Now()).Before(b.WaitUntil) && l.view.host.Room().Fits(b.Resources)
+	return l.mayWait(b) && l.view.host.Room().Fits(b.Resources)
 }
 
 // lacks says why a machine has no room.

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,19 +18,29 @@ import (
 // polls are when the hypervisor is asked what it sees: machines change without us, and so does what others use of
 // the host.
 type polls struct {
-	at     time.Time                   // when the next one is due
+	at     time.Time                   // when the next one is due, or the open one is late; zero: it is said to be
 	open   bool                        // one is under way
 	hinted bool                        // the hypervisor says that something changed: the next one is due now
 	moved  map[compute.InstanceID]bool // something was done for these since the last one began
 }
 
-// begin says whether a poll is due, which is under way from then on.
-func (p *polls) begin(now time.Time) bool {
+// begin says whether a poll is due, which is under way from then on, and late after so long.
+func (p *polls) begin(now time.Time, late time.Duration) bool {
 	if p.open || now.Before(p.at) && !p.hinted {
 		return false
 	}
-	p.open, p.hinted, p.at = true, false, time.Time{}
+	p.open, p.hinted, p.at = true, false, now.Add(late)
 	clear(p.moved)
+	return true
+}
+
+// late says, once, that the open poll should have ended by now: a driver that hangs in a call of the system hears of no
+// timeout.
+func (p *polls) late(now time.Time) bool {
+	if !p.open || p.at.IsZero() || now.Before(p.at) {
+		return false
+	}
+	p.at = time.Time{}
 	return true
 }
 
@@ -64,7 +75,12 @@ func (o *Options) ask(ctx context.Context) (seen, error) {
 func (a *Agent) askFirst(ctx context.Context) {
 	pause := a.opts.Timing.Retry
 	for {
+		patience := 2 * a.opts.Timing.Poll
+		late := time.AfterFunc(patience, func() {
+			a.inbox.put(func(l *loop) { l.hypervisorFails(askedAgo(patience)) })
+		})
 		answer, err := a.opts.ask(ctx)
+		late.Stop()
 		if err == nil {
 			a.inbox.put(func(l *loop) { l.reconcile(answer) })
 			return
@@ -101,7 +117,11 @@ func (a *Agent) listen(ctx context.Context) {
 
 // pollHost asks now and then what the hypervisor sees.
 func (l *loop) pollHost(now time.Time) {
-	if !l.view.known || l.stopping || !l.polls.begin(now) {
+	patience := 2 * l.o.Timing.Poll
+	if l.polls.late(now) {
+		l.hypervisorFails(askedAgo(patience))
+	}
+	if !l.view.known || l.stopping || !l.polls.begin(now, patience) {
 		return
 	}
 	l.workers.Go(func() {
@@ -109,6 +129,14 @@ func (l *loop) pollHost(now time.Time) {
 		l.a.inbox.put(func(l *loop) { l.polled(answer, err) })
 	})
 }
+
+// hypervisorFails has the host take no work until the hypervisor answers.
+func (l *loop) hypervisorFails(why string) {
+	l.view.trouble = "the hypervisor does not answer: " + why
+	l.log.Warn("the hypervisor does not answer", zap.String("error", why))
+}
+
+func askedAgo(patience time.Duration) string { return fmt.Sprintf("it was asked %v ago", patience) }
 
 // polled takes in what the hypervisor sees.
 func (l *loop) polled(answer seen, err error) {
@@ -118,8 +146,7 @@ func (l *loop) polled(answer seen, err error) {
 	}
 	l.polls.at = time.Now().Add(l.o.Timing.Poll)
 	if err != nil {
-		l.view.trouble = "the hypervisor does not answer: " + hypervisor.Brief(err.Error())
-		l.log.Warn("the hypervisor does not answer", zap.String("error", hypervisor.Brief(err.Error())))
+		l.hypervisorFails(hypervisor.Brief(err.Error()))
 		return
 	}
 	l.know(answer)

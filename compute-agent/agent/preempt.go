@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // madeRoom is what the host has done so that work of the queue finds room for which it saves.
@@ -23,6 +24,21 @@ type madeRoom struct {
 // tookLately is how long no machine goes for a queue after work of it was taken: until the queue manager has heard of that,
 // it may say that the host should make room for it.
 const tookLately = 30 * time.Second
+
+// lateLook is how old a look may be that has machines taken away. Queue managers repeat it for as long as it holds.
+const lateLook = 30 * time.Second
+
+// notTooLate takes out of a command what holds no more so long after the log had it: the work for which machines were to
+// go may have found a host since then. at is the log's time now.
+func notTooLate(c compute.Command, rec wire.Record, at time.Time) compute.Command {
+	if c.Look == nil || !c.Look.Preempt || !rec.Logged || at.Sub(rec.Time) <= lateLook {
+		return c
+	}
+	look := *c.Look
+	look.Preempt = false
+	c.Look = &look
+	return c
+}
 
 // makeRoom asks for the places of preemptible machines so that one machine of a queue has room: of as few as will do, beside
 // those that go already. It is asked again whenever the queue manager says again that the host should: of what was asked for

@@ -93,6 +93,38 @@ func TestAskedForOnce(t *testing.T) {
 	}, queue("small", small), queue("large", large))
 }
 
+// A host that was cut off and hears late that it should make room has no machine taken away: the work may have found a host
+// since then. Told again, it does.
+func TestToldLateToMakeRoom(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ {
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
+		}
+		pass(time.Minute)
+		c.mu.Lock()
+		c.hold = true
+		heard := len(c.stream)
+		c.mu.Unlock()
+		c.makeRoom("large")
+		pass(2 * lateLook)
+		c.mu.Lock()
+		c.hold = false
+		c.node.agent.Commands(slices.Clone(c.stream[heard:]), true)
+		c.mu.Unlock()
+		pass(time.Second)
+		if ids, _ := c.asked(); len(ids) > 0 {
+			t.Errorf("told a minute late, it asked for %v", ids)
+		}
+		c.makeRoom("large")
+		if ids, _ := c.asked(); len(ids) != 4 {
+			t.Errorf("told again, it asked for %v", ids)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
 // A host that has lost its journal learns what may be taken away, and what goes already: no other machine goes in its stead.
 func TestAskedForByALostJournal(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {

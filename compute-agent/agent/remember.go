@@ -58,7 +58,7 @@ func remember(t task.Task) journal.Entry {
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace,
 		Group: t.Group, Hold: t.Hold, Stage: stages().toJournal(t.Stage), Version: t.Version, Reboots: t.Reboots,
-		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted,
+		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted, Waits: t.Waits,
 	}
 	if e.Placeholder = t.Placeholder; t.In != (compute.InPlaceholder{}) {
 		e.In = &t.In
@@ -81,7 +81,7 @@ func recall(e journal.Entry) task.Task {
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
 		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes},
 		Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage), Version: e.Version, Reboots: e.Reboots,
-		Preemptible: e.Preemptible, TimesTaken: e.TimesTaken, Wanted: e.Wanted,
+		Preemptible: e.Preemptible, TimesTaken: e.TimesTaken, Wanted: e.Wanted, Waits: e.Waits,
 	}
 	if !t.Pinned {
 		t.Lay = t.Queue

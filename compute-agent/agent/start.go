@@ -85,5 +85,6 @@ func (l *loop) catchUp() {
 		l.speak(time.Now())
 		l.stream.toGreet, _ = l.sender.progress()
 	}
+	l.endMissed()
 	l.apply()
 }

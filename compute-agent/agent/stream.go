@@ -23,6 +23,7 @@ type stream struct {
 	caughtUp bool    // and acted upon: commands are carried out from now on
 	live     bool    // what is read from now on was said a moment ago
 	history  bool    // what is unread was said before this journal had a position
+	missed   *int64  // where it goes on, as words before that were removed unread; nil: none were
 	toGreet  int     // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool    // toSettle is known
 	toSettle int     // reports to be told before the first offer
@@ -61,10 +62,10 @@ func (s *stream) settle(by *sender) bool {
 	return s.settled
 }
 
-// used says whether any of what is unread was said to an agent of before. What an operator wants of the host, and
-// pinned work, may come before the first one; rings follow its first beacon.
+// used says whether any of what is unread, or was removed, was said to an agent of before. What an operator wants of
+// the host, and pinned work, may come before the first one; rings follow its first beacon.
 func (s *stream) used() bool {
-	return slices.ContainsFunc(s.unread, func(h heard) bool {
+	return s.missed != nil || slices.ContainsFunc(s.unread, func(h heard) bool {
 		first := h.Op == compute.CommandHost || h.Op == compute.CommandBuild || h.Op == compute.CommandLook
 		return h.err != nil || !first
 	})
@@ -129,14 +130,19 @@ func (l *loop) apply() {
 			// It may have been done, and answered, by a journal of which this one is an older copy. What was not answered
 			// the conductors repeat.
 		default:
-			l.command(byOwnClock(c, rec, l.clock.At(l.o.Now())), rec.Offset)
+			at := l.clock.At(l.o.Now())
+			l.command(notTooLate(byOwnClock(c, rec, at), rec, at), rec.Offset)
 		}
+		if rec.Offset < l.unwritten.position {
+			continue // words behind it were missed after it was read
+		}
+		l.unwritten.passed = rec.Offset + 1
 		if !passing(c.Op) || l.stream.history || rec.Offset-l.unwritten.position > asksAgain {
-			l.unwritten.readUpTo(rec.Offset + 1)
+			l.unwritten.readPassed()
 		}
 	}
 	if l.stream.history && len(l.stream.unread) == 0 {
-		l.unwritten.readUpTo(0) // the end of a stream that is still empty is a position too
+		l.unwritten.readUpTo(l.unwritten.position) // the end of a stream that is still empty is a position too
 	}
 	if l.stream.history {
 		// Whether all that was said before was acted on, nobody knows; from now on
@@ -173,10 +179,49 @@ func (l *loop) fence(epoch compute.FenceEpoch) {
 func (l *loop) fenced(epoch compute.FenceEpoch) {
 	l.log.Warn("this host was declared dead: everything on it from before is destroyed",
 		zap.Int("instances", len(l.tasks)), zap.Uint64("fence", uint64(epoch)))
-	for id := range l.tasks {
+	state, _ := l.state(time.Now())
+	for id, t := range l.tasks {
+		if state == compute.HostEnabled && t.Fence < epoch {
+			l.beginAgain(id, *t)
+		}
 		l.step(id, task.Fenced{Epoch: epoch})
 	}
 	l.fence(epoch)
+}
+
+// missed takes note that words were removed before they were read.
+func (l *loop) missed(next int64) {
+	if l.stream.missed = &next; l.stream.caughtUp {
+		l.endMissed()
+	}
+}
+
+// endMissed acts as if the host had been declared dead by a word that was removed unread, except that machines stay:
+// see task.Missed. The epoch of such a word was not above where the stream goes on. In a stream that was made anew
+// epochs begin anew, so that of the host may fall.
+func (l *loop) endMissed() {
+	if l.stream.missed == nil {
+		return
+	}
+	next := *l.stream.missed
+	l.log.Warn("words to this host were removed before they were read: what it has not launched is given up",
+		zap.Int64("from", l.unwritten.position), zap.Int64("to", next))
+	for id := range l.tasks {
+		l.step(id, task.Missed{})
+	}
+	l.unwritten.readUpTo(next)
+	l.host.Fence = compute.FenceEpoch(next)
+	l.keepHost()
+	l.stream.missed = nil
+}
+
+// beginAgain has what no other host takes begun anew once nothing is left of it. A member of a group is offered
+// elsewhere where the group has lost its host, and the placeholder whose room another has ends with that.
+func (l *loop) beginAgain(id compute.InstanceID, t task.Task) {
+	b, offered := l.builds[id]
+	if offered && t.Pinned && t.Stage <= task.Claiming && t.Group == "" && t.In.ID == "" {
+		l.fetches.Pin(b)
+	}
 }
 
 // command acts on what the stream says at an offset.

@@ -90,6 +90,84 @@ func TestHypervisorThatCannotList(t *testing.T) {
 	})
 }
 
+// A driver that hangs in a call of the system hears of no timeout: the host says so and takes no work, and what it was to
+// build is offered to others.
+func TestCallsThatHang(t *testing.T) {
+	for method, says := range map[string]string{
+		"List": "the hypervisor does not answer: it was asked 30s ago", "Prepare": "preparing instance " + string(id(2)),
+		"Launch": "launching instance " + string(id(2)),
+	} {
+		t.Run(method, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				var hangs atomic.Bool
+				release := make(chan struct{})
+				n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+					if call.Method == method && hangs.Load() {
+						<-release
+					}
+					return nil
+				}}, func(o *Options) { o.Timing.Prepare, o.Timing.Launch = 20*time.Second, 20*time.Second })
+				pass(20 * time.Second)
+				c.boot(1, "small")
+				pass(5 * time.Second)
+				hangs.Store(true)
+				if method != "List" {
+					c.boot(2, "small")
+				}
+				pass(20*time.Second + stuckAfter + time.Minute)
+				if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, says) {
+					c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+				}
+				if method == "List" {
+					c.boot(2, "small")
+					pass(time.Minute)
+				}
+				c.mu.Lock()
+				it := c.queues["small"].items[1]
+				free := it.holder == nil && !it.done
+				c.mu.Unlock()
+				if free != (method != "Launch") { // what was granted stays with its host
+					c.t.Errorf("its work is free for others: %v", free)
+				}
+				hangs.Store(false)
+				close(release)
+				pass(time.Minute)
+				if b := c.beacon(); b.State != compute.HostEnabled {
+					c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+				}
+				c.want(compute.StateActive, compute.StateActive)
+				stop(c, n)
+			})
+		})
+	}
+}
+
+// Of a set that was taken whole the others wait for slots that calls hold which hang: the set is offered to others,
+// too.
+func TestASetBehindACallThatHangs(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		hangs := make(chan struct{})
+		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" {
+				<-hangs
+			}
+			return nil
+		}}, func(o *Options) { o.Timing.Prepare, o.Slots = 20*time.Second, 1 })
+		pass(20 * time.Second)
+		c.whole("small", 1, 2, 3)
+		pass(20*time.Second + stuckAfter + time.Minute)
+		c.mu.Lock()
+		if it := c.queues["small"].items[0]; it.holder != nil || it.done {
+			c.t.Error("its work is not free for others")
+		}
+		c.mu.Unlock()
+		close(hangs)
+		pass(time.Minute)
+		c.want(compute.StateActive, compute.StateActive, compute.StateActive)
+		stop(c, n)
+	})
+}
+
 // slowList answers with what was there before it took its time.
 type slowList struct{ hypervisor.Driver }
 
@@ -397,4 +475,29 @@ func TestOptionsAreChecked(t *testing.T) {
 	if _, err := New(Options{Host: "h", Partitions: 1}); err == nil || !strings.Contains(err.Error(), "journal") {
 		t.Errorf("no journal: %v", err)
 	}
+}
+
+// The word that a machine is not to be there may be lost with the conductor that said it. Its host says again that the
+// machine is there, and is told again.
+func TestWhatIsThereIsSaidAgain(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, func(o *Options) { o.Timing.SayAgain = time.Hour })
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateActive)
+		c.mu.Lock()
+		c.insts[id(1)].state = compute.StateDeleted
+		c.mu.Unlock()
+		pass(30 * time.Minute)
+		if got := c.counts(fake.Destroyed); len(got) != 0 {
+			t.Errorf("destroyed %v, and nobody has told the host to", got)
+		}
+		pass(time.Hour)
+		if got := c.counts(fake.Destroyed); got[id(1)] != 1 || len(got) != 1 {
+			t.Errorf("destroyed %v, want instance 1 once", got)
+		}
+		c.want(compute.StateDeleted, compute.StateActive)
+		stop(c, n)
+	})
 }

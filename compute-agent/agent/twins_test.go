@@ -106,6 +106,36 @@ func nothingBeforeItIsAlone(t *testing.T, lost bool, after time.Duration) {
 	})
 }
 
+// All that was said to an agent of before was removed since: a new journal is not the first of this name.
+func TestAnEmptiedStreamWasUsed(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		stop(c, n)
+		next := c.removeAll()
+		c.unmanaged = true
+		dir = t.TempDir()
+		n = c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(50 * time.Second)
+		c.want(compute.StateQueued)
+		if b := c.speaks(); b.State != compute.HostQuarantined || !b.Asks {
+			t.Errorf("it is %s: %s", b.State, b.Reason)
+		}
+		c.mu.Lock()
+		c.noGrants = true
+		c.mu.Unlock()
+		pass(20 * time.Second)
+		c.claimed(1, next)
+		stop(c, n)
+		n = c.start(dir, fake.Options{}, nil)
+		if from := n.agent.StartOffset(); from != int64(next) { // or it would seem to have missed them again
+			t.Errorf("it starts at %d, want %d", from, next)
+		}
+		stop(c, n)
+	})
+}
+
 // An agent that works says at once that it lives when another begins, and whom it was told of; it takes
 // nothing until it knows that it is alone again, and what runs, runs on.
 func TestItHearsThatAnotherBegins(t *testing.T) {

@@ -22,6 +22,7 @@ type unwritten struct {
 	tasks    map[compute.InstanceID]bool // that changed
 	forgot   map[compute.InstanceID]bool
 	position int64 // of the stream, that the journal has or is to have
+	passed   int64 // up to where only words follow that mean nothing later: written down with what is written anyway
 }
 
 func newUnwritten(o *Options, position int64) unwritten {
@@ -38,7 +39,14 @@ func (u *unwritten) forget(id compute.InstanceID) {
 }
 
 // readUpTo has the position in the stream written: everything before it is acted upon.
-func (u *unwritten) readUpTo(next int64) { u.change.Position, u.position = &next, next }
+func (u *unwritten) readUpTo(next int64) { u.change.Position, u.position, u.passed = &next, next, next }
+
+// readPassed has the position moved behind what has passed, or the next start might find that it was removed unread.
+func (u *unwritten) readPassed() {
+	if u.passed > u.position {
+		u.readUpTo(u.passed)
+	}
+}
 
 // write brings everything that changed to the disk, if some of it is urgent, or if the rest has waited long
 // enough.
@@ -52,6 +60,7 @@ func (u *unwritten) write(all tasks, now time.Time) error {
 	if !u.urgent && now.Before(u.by) {
 		return nil
 	}
+	u.readPassed()
 	for id := range u.tasks {
 		if t, ok := all[id]; ok {
 			u.change.Put = append(u.change.Put, remember(*t))

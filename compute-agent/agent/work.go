@@ -25,6 +25,7 @@ type call struct {
 	within time.Duration
 	do     work
 	began  time.Time          // zero: it was never begun
+	stuck  bool               // it should have ended, and has not
 	cancel context.CancelFunc // nil until it begins
 }
 
@@ -90,6 +91,37 @@ func (c *calls) next() *call {
 	return x
 }
 
+// stuckAfter is how long after its time is over a call may still end: drivers take up to 50 s to undo a preparation.
+const stuckAfter = 2 * time.Minute
+
+// mustEnd is when a call counts as stuck; zero: never. Only calls that make a machine count: new work needs such.
+func (x *call) mustEnd() time.Time {
+	if x.stage > task.Launching {
+		return time.Time{}
+	}
+	return x.began.Add(x.within + stuckAfter)
+}
+
+// due is when the next call is stuck; zero: none will be.
+func (c *calls) due() (next time.Time) {
+	for _, x := range c.running {
+		if end := x.mustEnd(); !x.stuck && !end.IsZero() && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+	}
+	return next
+}
+
+// stuck is the call that has been stuck for longest, so that it is the same each time; nil: none is.
+func (c *calls) stuck() (first *call) {
+	for _, x := range c.running {
+		if x.stuck && (first == nil || x.began.Before(first.began) || x.began.Equal(first.began) && x.id < first.id) {
+			first = x
+		}
+	}
+	return first
+}
+
 // ended takes note that a call is over, whether or not it was begun.
 func (c *calls) ended(x *call) {
 	if c.running[x.id] == x {
@@ -130,10 +162,33 @@ func (l *loop) call(c *call) {
 	})
 }
 
+// stuck gives up what the driver does not end in its time, whatever it hangs in: what it prepares may be built
+// elsewhere, and so may what waits for a slot that is not freed. The host takes no work meanwhile, which would hang as
+// well.
+func (l *loop) stuck(now time.Time) {
+	for id, x := range l.calls.running {
+		if end := x.mustEnd(); x.stuck || end.IsZero() || now.Before(end) {
+			continue
+		}
+		x.stuck = true
+		l.log.Error("the hypervisor does not end a call; the host takes no work until it does",
+			zap.String("instance", string(id)), zap.Stringer("in", x.stage), zap.Duration("for", now.Sub(x.began)))
+		l.step(id, task.Stuck{})
+		for _, waits := range l.calls.waiting {
+			if waits.stage == task.Preparing {
+				l.step(waits.id, task.Stuck{})
+			}
+		}
+	}
+}
+
 // called takes note of how a call ended.
 func (l *loop) called(c *call, e task.Event, err error) {
 	l.o.Metrics.called(c, err)
 	l.calls.ended(c)
+	if c.stuck {
+		l.fetches.Changed()
+	}
 	defer l.calls.startWaiting()
 	t, ok := l.tasks[c.id]
 	if !ok || t.Claim != c.claim {

@@ -45,6 +45,7 @@ type Fetcher struct {
 	held      []held                          // must not run here, and are kept for one more look
 	saving    saving                          // what it saves room for
 	pinned    []compute.Build                 // offered to this host alone, oldest first
+	pinnedAt  map[pin]int                     // where in pinned each is
 	changed   bool                            // what fits, or what may be fetched, may be something else now
 	placing   bool                            // a Question is not answered yet
 	again     time.Time                       // when to look again though nothing changed
@@ -56,7 +57,7 @@ func New(o Options) *Fetcher {
 		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher),
 		queues: map[compute.QueueName]compute.Queue{},
 		since:  map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{},
-		alone:   map[compute.QueueName]time.Time{},
+		alone: map[compute.QueueName]time.Time{}, pinnedAt: map[pin]int{},
 		changed: true,
 	}
 }

@@ -256,6 +256,29 @@ func TestPinnedWorkIsThereOnce(t *testing.T) {
 	}
 }
 
+// What is offered again after some of it was dropped is found where it is then.
+func TestPinnedWorkIsFoundBehindWhatWasDropped(t *testing.T) {
+	d := newFixture(t)
+	pin := func(n int, attempt compute.Attempt) {
+		d.Pin(compute.Build{Project: "p", Instance: compute.InstanceID(fmt.Sprint(n)), Attempt: attempt})
+	}
+	for n := range 9 {
+		pin(n, 1)
+	}
+	d.Pinned(func(b compute.Build) bool { return b.Instance < "5" })
+	for n := range 9 {
+		pin(n, 2)
+	}
+	var got string
+	d.Pinned(func(b compute.Build) bool {
+		got += fmt.Sprintf(" %s.%d", b.Instance, b.Attempt)
+		return false
+	})
+	if want := " 5.2 6.2 7.2 8.2 0.2 1.2 2.2 3.2 4.2"; got != want {
+		t.Errorf("there are%s, want%s", got, want)
+	}
+}
+
 // Work that can never run here and that nobody else takes is held while the host looks behind it, and all of it
 // is given back when a look has brought nothing.
 func TestHeldWork(t *testing.T) {

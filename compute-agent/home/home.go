@@ -8,12 +8,16 @@
 // which is locked while an agent runs:
 //
 //	mark            journal of this agent   the agent
-//	none            any                     takes the folder and marks it
-//	same host       the mark's              starts
+//	none            any                     takes the folder and marks it, or waits: see below
+//	same host       the mark's              starts, or waits
 //	same host       new, never used         takes it over: the old journal is lost
 //	same host       another, used           is refused
 //	another host    another                 is refused
 //	another host    the mark's              is refused, and is not handed over either
+//
+// A folder without a machine, where the journal has some, is most likely the empty folder on which a disk is not
+// mounted yet, with a mark or without. An agent that took it would report its machines failed, and remove them when the
+// disk is there again. That they are gone for good an operator says by handing the folder over.
 //
 // What is refused can be handed over on purpose (HandOver), but for a journal that came along with another name: its
 // grants are the old name's, and the agent would launch them where no record means them.
@@ -38,9 +42,10 @@ type Place struct {
 	Name string      // before the names of the files, where hosts share the folder; empty: it is one host's
 	Mode fs.FileMode // of the folder, if it has to be made; 0: 0700
 	Of   string      // for messages: the command whose machines they are; empty: they are in the folder
-	// Setting is what names the folder, where it is an agent's alone and others may not write to it. Empty: agents of
-	// several users may share it, or nothing in it is secret.
+	// Setting is what names the folder, where it is an agent's alone, others may not write to it, and each machine has
+	// a folder in it by its id. Empty: agents of several users may share it, or nothing in it is secret.
 	Setting string
+	IfGone  string // for messages: what to do where the machines are gone for good; empty: berth agent adopt
 }
 
 // Owner is an agent as far as its machines are concerned.
@@ -72,31 +77,36 @@ func (l *Lock) Release() error {
 }
 
 // Acquire holds a folder for an agent and sees to it that its mark is the agent's.
-// unused says that nothing was ever done by the agent's journal. Without a folder
-// there is nothing to hold, and it answers nil.
+// unused says that nothing was ever done by the agent's journal, machines how many
+// it has that should be in the folder. Without a folder there is nothing to hold, and
+// it answers nil.
 //
 // Errors: KindConflict if another process holds the folder, KindInvalid if the
 // folder is another's or cannot be used, KindUnavailable if its disk has no room for
-// another mark. After an error nothing is held or changed.
-func (p Place) Acquire(o Owner, unused bool) (*Lock, error) {
-	return p.acquire(o, func(has Owner) error {
-		if has.Host != o.Host || !unused {
-			return p.foreign(has, o)
+// another mark, or, as ErrAway, is not there. After an error nothing is held or changed.
+func (p Place) Acquire(o Owner, unused bool, machines int) (*Lock, error) {
+	return p.acquire(o, func(has mark) (gone bool, err error) {
+		if has.Owner != o && has.Owner != (Owner{}) && (has.Host != o.Host || !unused) {
+			return false, p.foreign(has.Owner, o)
 		}
-		return nil
+		away := p.present(machines)
+		if away != nil && has.Owner == o && has.Gone {
+			return true, nil
+		}
+		return false, away
 	})
 }
 
-// HandOver marks a folder that no agent holds for another owner and lets go of it. It answers the owner before: the
-// zero Owner if the folder had no mark.
+// HandOver marks a folder that no agent holds for another owner and lets go of it. What is not in it is gone. It
+// answers the owner before: the zero Owner if the folder had no mark.
 //
 // Errors: as Acquire, and KindInvalid if the journal was another host's here: it stays with its host's name.
 func (p Place) HandOver(o Owner) (was Owner, err error) {
-	l, err := p.acquire(o, func(has Owner) error {
+	l, err := p.acquire(o, func(has mark) (gone bool, err error) {
 		if has.Host != o.Host && has.Journal == o.Journal {
-			return p.foreign(has, o)
+			return false, p.foreign(has.Owner, o)
 		}
-		return nil
+		return true, nil
 	})
 	if err != nil {
 		return Owner{}, err
@@ -107,8 +117,8 @@ func (p Place) HandOver(o Owner) (was Owner, err error) {
 	return was, l.Release()
 }
 
-// acquire asks may about a folder that is another's.
-func (p Place) acquire(o Owner, may func(has Owner) error) (_ *Lock, err error) {
+// acquire asks may about a folder, which also says whether what is not in it is gone.
+func (p Place) acquire(o Owner, may func(has mark) (gone bool, err error)) (_ *Lock, err error) {
 	if p.Dir == "" {
 		return nil, nil
 	}
@@ -121,18 +131,18 @@ func (p Place) acquire(o Owner, may func(has Owner) error) (_ *Lock, err error) 
 			_ = l.Release() // of an empty file
 		}
 	}()
-	if l.was, err = p.read(); err != nil {
+	has, err := p.read()
+	if err != nil {
 		return nil, err
 	}
-	if l.was == o {
+	is := mark{V: 1, Owner: o}
+	if is.Gone, err = may(has); err != nil {
+		return nil, err
+	}
+	if l.was = has.Owner; is == has {
 		return l, nil
 	}
-	if l.was != (Owner{}) {
-		if err := may(l.was); err != nil {
-			return nil, err
-		}
-	}
-	if err = p.write(o); compute.KindOf(err) == compute.KindUnavailable && l.was == (Owner{}) {
+	if err = p.write(is); compute.KindOf(err) == compute.KindUnavailable && (l.was == Owner{} || l.was == o) {
 		err = nil // a full disk keeps no agent from the machines that may make room; the next start marks them
 	}
 	return l, err
@@ -183,12 +193,13 @@ func (p Place) file(name string) string { return filepath.Join(p.Dir, p.Name+nam
 type mark struct {
 	V int `json:"v"` // 1
 	Owner
+	Gone bool `json:"gone,omitempty"` // an operator has said so of the machines that are not in the folder
 }
 
-func (p Place) read() (Owner, error) {
+func (p Place) read() (mark, error) {
 	b, err := os.ReadFile(p.file(markFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Owner{}, nil
+		return mark{}, nil
 	}
 	var m mark
 	if err == nil {
@@ -198,18 +209,18 @@ func (p Place) read() (Owner, error) {
 		err = fmt.Errorf("version %d of host %q, journal %q", m.V, m.Host, m.Journal)
 	}
 	if err != nil {
-		return Owner{}, &compute.Error{
+		return mark{}, &compute.Error{
 			Op: "agent", Kind: compute.KindInvalid, Field: "mark of the machines", Value: p.file(markFile),
 			Message: "cannot be read", Cause: err,
 			Remedy: "see whose machines these are, and then remove the file: the agent that starts next takes them",
 		}
 	}
-	return m.Owner, nil
+	return m, nil
 }
 
 // write replaces the mark; it is durable when write returns.
-func (p Place) write(o Owner) error {
-	b, err := json.Marshal(mark{V: 1, Owner: o})
+func (p Place) write(m mark) error {
+	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}

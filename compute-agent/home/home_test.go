@@ -3,6 +3,7 @@
 package home
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ var (
 // keep takes a folder and lets go of it again.
 func keep(t *testing.T, p Place, o Owner, unused bool) {
 	t.Helper()
-	l, err := p.Acquire(o, unused)
+	l, err := p.Acquire(o, unused, 0)
 	if err != nil {
 		t.Fatalf("%s does not get the folder: %v", o, err)
 	}
@@ -39,7 +40,7 @@ func keep(t *testing.T, p Place, o Owner, unused bool) {
 // refused wants an error of a kind that says all of this.
 func refused(t *testing.T, p Place, o Owner, unused bool, kind compute.Kind, words ...string) {
 	t.Helper()
-	l, err := p.Acquire(o, unused)
+	l, err := p.Acquire(o, unused, 0)
 	if err == nil {
 		t.Fatalf("%s gets the folder: %+v", o, l)
 	}
@@ -103,7 +104,7 @@ func TestTheJournalStaysWithItsHost(t *testing.T) {
 func TestOneHoldsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Place{Dir: t.TempDir()}
-		l, err := p.Acquire(first, false)
+		l, err := p.Acquire(first, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestOneHoldsIt(t *testing.T) {
 func TestOneThatEndsIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Place{Dir: t.TempDir()}
-		l, err := p.Acquire(first, false)
+		l, err := p.Acquire(first, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestOneThatEndsIsWaitedFor(t *testing.T) {
 			time.Sleep(lockWait / 2)
 			_ = l.Release() // of an empty file
 		}()
-		next, err := p.Acquire(first, false)
+		next, err := p.Acquire(first, false, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,10 +178,50 @@ func TestAFullDisk(t *testing.T) {
 	keep(t, p, first, false)
 }
 
+// Where the disk of machines is not mounted there is an empty folder, which no agent takes whose journal has machines.
+func TestAFolderThatIsAway(t *testing.T) {
+	const instance = "0198f3a2-0000-7000-8000-000000000001"
+	p := Place{Dir: filepath.Join(t.TempDir(), "machines"), Setting: "driver.qemu.dir"}
+	away := func(what string) {
+		t.Helper()
+		l, err := p.Acquire(first, false, 3)
+		if !errors.Is(err, ErrAway) || l != nil {
+			t.Fatalf("%s: %v, %v", what, l, err)
+		}
+		for _, w := range []string{p.Setting, p.Dir, "has 3", "mount it", "berth agent adopt"} {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: the refusal does not say %q: %v", what, w, err)
+			}
+		}
+	}
+	away("nothing is there")
+	must(t, os.Mkdir(filepath.Join(p.Dir, "lost+found"), 0o700))
+	away("an empty file system")
+	must(t, os.Mkdir(filepath.Join(p.Dir, instance), 0o700)) // of an agent from before there were marks
+	l, err := p.Acquire(first, false, 3)
+	must(t, errors.Join(err, l.Release()))
+	must(t, os.Remove(filepath.Join(p.Dir, instance)))
+	away("a folder that was marked before its disk was mounted")
+	must(t, os.Remove(filepath.Join(p.Dir, "owner")))
+	away("the mark is gone")
+	_, err = p.HandOver(first) // on purpose
+	must(t, err)
+	for range 2 { // it may be started again before it has reported all
+		l, err = p.Acquire(first, false, 3)
+		must(t, errors.Join(err, l.Release()))
+	}
+	l, err = p.Acquire(first, false, 0)
+	must(t, errors.Join(err, l.Release()))
+	away("what came after that was gone")
+	p = Place{Dir: t.TempDir(), Of: "a command"} // what is there says nothing of its machines
+	l, err = p.Acquire(first, false, 3)
+	must(t, errors.Join(err, l.Release()))
+}
+
 func TestHostsMayShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	a, b := Place{Dir: dir, Name: "a."}, Place{Dir: dir, Name: "b."}
-	l, err := a.Acquire(first, false)
+	l, err := a.Acquire(first, false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,11 @@
 package home
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
-	"syscall"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -41,6 +42,31 @@ func (p Place) foreign(has, is Owner) error {
 	}
 }
 
+// ErrAway says that the machines of a journal are not in their folder, and that their disk may come yet.
+var ErrAway = errors.New("their disk may not be mounted")
+
+// present refuses a folder that is to have machines and has none.
+func (p Place) present(machines int) error {
+	if machines == 0 || p.Setting == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(p.Dir)
+	if err != nil {
+		return p.unusable(err)
+	}
+	for _, e := range entries {
+		if compute.InstanceID(e.Name()).Check() == nil {
+			return nil
+		}
+	}
+	return &compute.Error{
+		Op: "agent", Kind: compute.KindUnavailable, Field: p.Setting, Value: p.Dir, Cause: ErrAway,
+		Message: fmt.Sprintf("has none of this host's machines, and the journal has %d", machines),
+		Remedy: fmt.Sprintf("mount it, or set %s to the folder that has them; if they are gone for good, %s", p.Setting,
+			cmp.Or(p.IfGone, `say so with "berth agent adopt" and the flags of this agent: it reports them failed`)),
+	}
+}
+
 func (p Place) held() error {
 	return &compute.Error{
 		Op: "agent", Kind: compute.KindConflict, Field: "folder of machines", Value: p.String(),
@@ -51,7 +77,7 @@ func (p Place) held() error {
 
 func (p Place) unusable(cause error) error {
 	kind := compute.KindInvalid
-	if errors.Is(cause, syscall.ENOSPC) || errors.Is(cause, syscall.EDQUOT) {
+	if compute.DiskFull(cause) {
 		kind = compute.KindUnavailable
 	}
 	return &compute.Error{

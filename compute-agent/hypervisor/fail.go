@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -44,7 +43,7 @@ func Classed(ctx context.Context, what string, err error) error {
 		return fmt.Errorf("%s: %w", what, over)
 	case errors.As(err, &e):
 		return err
-	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+	case compute.DiskFull(err):
 		what += ": the disk is full: make room or set the host's DISK_GB lower"
 	}
 	return &Error{Class: compute.FailureHost, Message: what, Cause: err}

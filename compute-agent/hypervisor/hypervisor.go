@@ -93,12 +93,13 @@ type Spec struct {
 //
 // Errors are *Error where the driver knows the class:
 //
-//	FailureRequest  no host could do it: no such image, an image larger than the
-//	                flavor's disk, user data that cannot be read. Not tried again.
-//	FailureHost     this host cannot: a full disk, a broken image file, a device
-//	                in use, a hypervisor that does not start, a call that does not
-//	                fit the machine's state. Tried elsewhere; counts against the host,
-//	                or with Image against the image as it lies on this host.
+//	FailureRequest  no host could do it: an image larger than the flavor's disk,
+//	                user data that cannot be read. Not tried again.
+//	FailureHost     this host cannot: a full disk, an image that is broken or not
+//	                here, a device in use, a hypervisor that does not start, a call
+//	                that does not fit the machine's state. Tried elsewhere; counts
+//	                against the host, or with Image against the image as it lies, or
+//	                does not lie, on this host.
 //	FailureTimeout  the driver's own patience ended, and it was undone. A context
 //	                that ended is answered with the context's error instead.
 //
@@ -224,7 +225,8 @@ type Capabilities struct {
 	// it keeps placeholders, too; one that does not is given a package placeholder over it
 	Placeholders bool
 	Detail       string // for the operator: which version, which acceleration
-	// Warnings say what does not keep machines apart from each other and from the host; after "; " what to do.
+	// Warnings say what does not keep machines apart from each other and from the host, or keeps them slow; after "; "
+	// what to do.
 	Warnings []string
 }
 
@@ -249,7 +251,7 @@ type Error struct {
 	Class   compute.FailureClass
 	Message string // one line for the operator: which part, its value, what to do
 	Cause   error
-	Image   bool // of FailureHost: the image on this host is at fault, and other images are well
+	Image   bool // of FailureHost: the image on this host is at fault, or has no room; other images are well
 }
 
 // Error is the message with its cause.

@@ -50,11 +50,11 @@ func openWhole(path string, o Options) (*Journal, error) {
 // second process that found the same damage would move away what the first one
 // has put there.
 func setAside(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks no file that is opened to read alone
 	if err != nil {
 		return "", unusable(path, err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // nothing was written
 	return moveAside(f, path)
 }
 

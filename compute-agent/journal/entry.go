@@ -32,7 +32,9 @@ type Entry struct {
 	Preemptible bool   `json:"preemptible,omitempty"`
 	TimesTaken  uint32 `json:"times_taken,omitempty"`
 	Wanted      bool   `json:"wanted,omitempty"`
-	Stage       Stage  `json:"stage"`
+	// StageGranted: its machine stands still, and is let go by a start alone
+	Waits bool  `json:"waits,omitempty"`
+	Stage Stage `json:"stage"`
 	// StageClaimed: Prepare failed, so a grant is answered with this
 	Broken  *Failure            `json:"broken,omitempty"`
 	End     *End                `json:"end,omitempty"`     // StageEnding

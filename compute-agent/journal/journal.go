@@ -71,6 +71,18 @@ type State struct {
 // host's stream with it.
 func (s State) Unused() bool { return !s.Positioned && len(s.Entries) == 0 && len(s.Given) == 0 }
 
+// Machines counts the instances of which there should be a machine on the host: those that were claimed, unless they
+// could not be prepared, are ending, or hold room without one.
+func (s State) Machines() (n int) {
+	for _, e := range s.Entries {
+		claimed := e.Stage == StageClaimed && e.Broken == nil
+		if (claimed || e.Stage == StageGranted) && !e.Placeholder {
+			n++
+		}
+	}
+	return n
+}
+
 // Change is what one Write does, all of it or nothing.
 type Change struct {
 	Put      []Entry
@@ -215,7 +227,7 @@ func classify(path string, err error) error {
 		errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, errValue):
 		return damaged(path, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case compute.DiskFull(err):
 		return full(path, err)
 	}
 	return unusable(path, err)

@@ -403,6 +403,17 @@ func TestUnused(t *testing.T) {
 	}
 }
 
+func TestMachines(t *testing.T) {
+	s := State{Entries: map[compute.InstanceID]Entry{
+		"taken": {Stage: StageTaken}, "claimed": {Stage: StageClaimed}, "granted": {Stage: StageGranted},
+		"broken": {Stage: StageClaimed, Broken: &Failure{}}, "ending": {Stage: StageEnding},
+		"placeholder": {Stage: StageGranted, Placeholder: true},
+	}}
+	if n := s.Machines(); n != 2 {
+		t.Errorf("%d machines, want those that are claimed and granted", n)
+	}
+}
+
 // The caller of Open says neither how long to wait for a lock nor how much room to keep.
 func TestDefaults(t *testing.T) {
 	if o := (Options{}).withDefaults(); o.LockWait != 2*time.Second || o.Reserve != 1<<20 {

@@ -68,6 +68,9 @@ type (
 	// Fenced says that this host was declared dead: tasks of a lower epoch end. Those of Epoch or
 	// above stay, which matters when an agent with a new journal reads an old "fenced" again.
 	Fenced struct{ Epoch compute.FenceEpoch }
+	// Missed says that words to this host were removed before they were read: it may have been declared dead. What has
+	// not been launched ends; of a machine its conductor says whether it is to be here, once it hears of it.
+	Missed struct{}
 
 	// Acked says that Kafka has a report of this task.
 	Acked struct {
@@ -86,6 +89,8 @@ type (
 	Tick struct{}
 	// Quit says that the agent stops.
 	Quit struct{}
+	// Stuck says that the hypervisor does not end a call in its time: this task's, or one for whose slot it waits.
+	Stuck struct{}
 	// GiveUp says that an agent that stops waits for no answer any longer.
 	GiveUp struct{}
 )
@@ -105,10 +110,12 @@ func (Confirm) event()       {}
 func (Preempt) event()       {}
 func (Commanded) event()     {}
 func (Fenced) event()        {}
+func (Missed) event()        {}
 func (Acked) event()         {}
 func (Seen) event()          {}
 func (Tick) event()          {}
 func (Quit) event()          {}
+func (Stuck) event()         {}
 func (GiveUp) event()        {}
 
 // Action is something to do, in the order given. What it leads to comes back as

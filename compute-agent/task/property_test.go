@@ -283,7 +283,7 @@ func (f *far) random() {
 		f.step(
 			rapid.SampledFrom([]Event{
 				Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"},
-				Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, GiveUp{},
+				Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, Stuck{}, GiveUp{}, Missed{},
 			}).Draw(f.T, "word"),
 		)
 	}

@@ -129,9 +129,10 @@ func (s *step) missing() {
 // adopt goes on with a task after its machine was found.
 func (s *step) adopt(m Machine, unknown bool) {
 	switch {
-	case m.Paused && s.Stage != Ending:
+	case m.Paused && s.Stage != Ending && !s.Waits:
 		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Busy = Launching, nil, BusyLaunching
+		s.Power, s.Stopped = m.Power, m.Stopped
 		s.do(Launch{})
 	case m.Launched && s.Stage != Ending:
 		s.dirty = s.Stage < Launching

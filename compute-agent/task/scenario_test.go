@@ -25,7 +25,7 @@ import (
 //	grant|deny|delete [attempt=1] [claim=c1]
 //	confirm [attempt=1] [claim=c1] [queue=q [group=g]]
 //	power OP version=2 [command=C] [attempt=1] [claim=c1]
-//	fenced [fence=9], quit, acked REPORT, seen POWER|nothing
+//	fenced [fence=9], missed, quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
 //	crash nothing|prepared|launched|waits [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
 //	stranger COMMAND [given]               about something that nobody here knows
@@ -146,6 +146,8 @@ func event(t *testing.T, w words) Event {
 		return DestroyFailed{}
 	case "fenced":
 		return Fenced{w.fence(9)}
+	case "missed":
+		return Missed{}
 	case "quit":
 		return Quit{}
 	case "give-up":
@@ -272,7 +274,9 @@ func (s *tale) pass(t *testing.T, line string) []string {
 		if due.IsZero() || due.After(until) {
 			break
 		}
-		s.now = due
+		if due.After(s.now) {
+			s.now = due
+		}
 		for _, x := range s.step(Tick{}) {
 			out = append(out, fmt.Sprintf("+%s %s", s.now.Sub(begin), x))
 		}
@@ -290,7 +294,7 @@ func (s *tale) crash(w words) []string {
 		Instance: t.Instance, Project: t.Project, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
 		Claim:     t.Claim,
 		Resources: t.Resources, Stage: t.Stage, Broken: t.Broken, End: t.End, Version: t.Version, Reboots: t.Reboots,
-		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted,
+		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted, Waits: t.Waits,
 	}
 	if kept.Stage == Running {
 		kept.Stage = Launching

@@ -71,16 +71,16 @@ func (s *step) on(e Event) {
 		s.tick()
 	case Preempt:
 		s.wanted(e.For)
-	case Quit:
+	case Quit, Stuck:
 		if s.Stage == Preparing {
-			s.release()
-			s.end(EndQuiet, nil)
+			s.letGo()
 		}
 	case GiveUp:
 		if s.Stage == Claiming { // nobody knows when, or whether, there will be another agent here to launch it
-			s.release()
-			s.end(EndReturned, nil)
+			s.letGo()
 		}
+	case Missed:
+		s.missed()
 	default:
 		s.told(e)
 	}
@@ -178,6 +178,7 @@ func (s *step) launched() {
 }
 
 func (s *step) started() {
+	s.SayAt = s.rules.sayAt(s.Instance, s.now)
 	s.do(s.power(compute.ReportStarted))
 }
 
@@ -211,16 +212,37 @@ func (s *step) deleted() {
 	}
 }
 
-// fenced ends what was here when the host was declared dead. What was not yet
-// claimed is nobody's but the queue's.
+// letGo gives back what was not granted: to its queue, if no conductor has its claim yet. Of what is prepared no
+// conductor has heard, so nobody is told.
+func (s *step) letGo() {
+	how := EndReturned
+	if s.Stage == Preparing {
+		how = EndQuiet
+	}
+	s.release()
+	s.end(how, nil)
+}
+
+// fenced ends what was here when the host was declared dead.
 func (s *step) fenced() {
 	switch {
-	case s.Stage == Preparing:
-		s.release()
-		s.end(EndQuiet, nil)
+	case s.Stage < Launching:
+		s.letGo()
 	case s.Stage < Ending:
 		s.accept()
 		s.end(EndGone, nil)
+	}
+}
+
+// missed ends what would run a second time if the host was declared dead. A machine stays, as the host may only have
+// been cut off; one that stands still is not let go, and may have run before.
+func (s *step) missed() {
+	switch {
+	case s.Stage == Launching && s.Power != compute.PowerUnknown:
+		s.Stage, s.Waits, s.dirty = Running, true, true
+		s.started()
+	case s.Stage != Running:
+		s.fenced()
 	}
 }
 
@@ -344,12 +366,13 @@ func (s *step) tick() {
 	}
 	switch {
 	case s.Stage == Claiming && !s.now.Before(s.rules.giveBack(s.Task)):
-		s.release()
-		s.end(EndReturned, nil)
+		s.letGo()
 	case s.Stage == Claiming && !s.now.Before(s.rules.askAgain(s.Task)):
 		s.claim()
 	case s.Stage == Ending && !s.now.Before(s.RetryAt):
 		s.destroy()
+	case s.Stage == Running && s.Busy == Idle && !s.now.Before(s.SayAt):
+		s.started()
 	}
 }
 
@@ -381,6 +404,8 @@ func (s *step) report(op compute.ReportOp) Report {
 func (s *step) command(c compute.PowerCommand) {
 	switch {
 	case c.Version < s.Version:
+		return
+	case s.Busy == BusyLaunching: // see missed: until the launch is called off. It is said again
 		return
 	case s.Busy == BusyPower:
 		if c.Version > s.Version {

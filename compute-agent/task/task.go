@@ -4,6 +4,7 @@ package task
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ type Task struct {
 	// Preemptible says that its place may be asked for, and Wanted that it was: it goes. TimesTaken is how often its
 	// machine was taken away before this one.
 	Preemptible, Wanted bool
+	Waits               bool // it stands still, and is let go by a start alone: see Missed
 	TimesTaken          uint32
 	Stage               Stage
 	Broken              *Failure            // Preparing failed; a grant is answered with it
@@ -40,7 +42,7 @@ type Task struct {
 	Version             compute.Version     // of the highest power command that was begun
 	Reboots             []compute.CommandID // begun, and so never again; the newest last
 
-	Power     compute.PowerState // Running: as last seen
+	Power     compute.PowerState // Running: as last seen; Launching: of what stands still until it is let go
 	Stopped   Stopped            // Running, and stopped: why, as last seen
 	Busy      Operation          // what the hypervisor is doing for it; never two at once
 	Command   *compute.PowerCommand
@@ -48,6 +50,7 @@ type Task struct {
 	Rebooted  *Rebooted             // the last reboot that this process has carried out
 	Since     time.Time             // Claiming: when the first claim was sent
 	Asked     time.Time             // Claiming: when the last was
+	SayAt     time.Time             // Running: when started is said again
 	Renewed   time.Time             // when the lock of the queue's record was taken or renewed
 	Answered  bool                  // the queue's record was accepted or released, or there is none
 	Destroyed bool                  // Ending: nothing of it is left on the host
@@ -63,9 +66,11 @@ type Task struct {
 //	(offer) ─taken─▶ Preparing ─prepared─▶ Claiming ──grant──▶ Launching ─launched─▶ Running
 //	                     │  └──failed──▶ (broken) │                │                   │
 //	                     │                        │ deny: quiet    │ failed: failed    │ delete, fenced: gone
-//	   the agent stops:  │                        │ 60 s: returned │ delete, fenced:   │ the machine is not
-//	   quiet, released   │                        │ grant of a     │   gone            │   there: failed
-//	                     │                        │   broken one:  │                   │
+//	   the agent stops,  │                        │ 60 s, fenced:  │ delete, fenced:   │ the machine is not
+//	   fenced: quiet,    │                        │   returned     │   gone            │   there: failed
+//	   released          │                        │ delete: gone   │                   │
+//	                     │                        │ grant of a     │                   │
+//	   delete: gone      │                        │   broken one:  │                   │
 //	                     ▼                        ▼   failed       ▼                   ▼
 //	                  Ending ──destroyed and told──▶ Over
 //
@@ -159,6 +164,7 @@ type Rules struct {
 	GiveBack time.Duration // a claim without an answer for this long is given back
 	Renew    time.Duration // how often the lock of a queue's record is renewed
 	Retry    time.Duration // first pause after a Destroy that failed; doubled up to MostRetry
+	SayAgain time.Duration // started is said again of a running machine after three quarters of this, or up to all of it
 }
 
 // MostRetry bounds the pause between tries to destroy.
@@ -166,7 +172,10 @@ const MostRetry = time.Minute
 
 // DefaultRules are those of the protocol.
 func DefaultRules() Rules {
-	return Rules{Claim: 5 * time.Second, GiveBack: 60 * time.Second, Renew: 10 * time.Second, Retry: time.Second}
+	return Rules{
+		Claim: 5 * time.Second, GiveBack: 60 * time.Second, Renew: 10 * time.Second, Retry: time.Second,
+		SayAgain: 24 * time.Hour,
+	}
 }
 
 // New makes the task of work that was offered to this host, with the place that it has there.
@@ -213,8 +222,19 @@ func (r Rules) Due(t Task) time.Time {
 		at(r.giveBack(t))
 	case t.Stage == Ending && t.Busy == Idle && !t.Destroyed:
 		at(t.RetryAt)
+	case t.Stage == Running && t.Busy == Idle:
+		at(t.SayAt)
 	}
 	return due
+}
+
+// sayAt is when started is said again. A conductor sends its delete of a machine that should not be there once, and may
+// be killed before that is sent. Each instance has a time of its own in the last quarter, lest an agent that was
+// started again says all at once for ever.
+func (r Rules) sayAt(id compute.InstanceID, now time.Time) time.Time {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	return now.Add(r.SayAgain - r.SayAgain/4*time.Duration(h.Sum32()%1000)/1000)
 }
 
 // askAgain is when a claim without an answer is repeated: 5, 10, 20 and 40 s after the first, so

@@ -21,14 +21,14 @@ func (s *step) claim(e *entry, r compute.Report) {
 	switch reason := s.refusal(e, r); {
 	case reason != nil:
 		deny := s.denial(r, reason)
-		deny.WantOffset = r.Fence < s.fences.epoch(r.Host)
+		deny.WantOffset = r.Fence < s.fences.epoch(r.Host, s.now)
 		s.emit(deny)
 		if e.keeps(r) {
 			s.loseKept(e)
 		}
+		e.noteDenied(r)
 		if reason.Code == compute.GroupRule {
 			s.overtake(e)
-			e.in.noteDenied(r.Claim)
 			s.emitEffects(e) // its host has taken the work out of the queue
 		}
 	case e.inst.Waits():
@@ -91,12 +91,10 @@ func (s *step) refuseQueued(e *entry, r compute.Report) *compute.Reason {
 	switch {
 	case e.keeps(r):
 		return nil // it was looked at when it came first
+	case e.wasDenied(r):
+		return attemptOver(r, "this claim was denied or given back")
 	case e.kept() != nil:
 		return attemptOver(r, "another host has claimed it, and waits for the rest of its set")
-	case e.gaveBack(r.Claim):
-		return attemptOver(r, "this claim was given back")
-	case e.in != nil && slices.Contains(e.in.denied, r.Claim):
-		return attemptOver(r, "this claim was denied by the rule of its group")
 	}
 	return s.groupRefuses(e, r.Host)
 }
@@ -109,7 +107,7 @@ func (s *step) hostRefused(e *entry, r compute.Report) *compute.Reason {
 		return attemptOver(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
 	case len(s.view.Twins[r.Host]) > 0:
 		return attemptOver(r, describeTwins(s.view.Twins[r.Host]))
-	case r.Fence < s.fences.epoch(r.Host):
+	case r.Fence < s.fences.epoch(r.Host, s.now):
 		return attemptOver(r, "the host was declared dead after it had claimed this")
 	case pinned(inst) && inst.Boot.Host != r.Host:
 		return attemptOver(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))
@@ -117,6 +115,33 @@ func (s *step) hostRefused(e *entry, r compute.Report) *compute.Reason {
 		return attemptOver(r, "the request avoids this host")
 	}
 	return s.refuseTaker(e, r)
+}
+
+// mostDenied bounds how many denied claims of one attempt are remembered, the last that were heard: a host repeats its
+// claim until it hears of the denial, so those that are repeated stay.
+const mostDenied = 16
+
+// noteDenied remembers that a claim of the present attempt was denied.
+func (e *entry) noteDenied(r compute.Report) {
+	if e != nil && e.pub != nil && r.Attempt == e.inst.Attempt {
+		e.noteOver(r)
+	}
+}
+
+// noteOver remembers that a claim is not to be granted any more, whatever changes.
+func (e *entry) noteOver(r compute.Report) {
+	x := e.pub.ensureClaims()
+	c := hostsClaim{r.Host, r.Claim}
+	x.over = slices.DeleteFunc(x.over, func(o hostsClaim) bool { return o == c })
+	if x.over = append(x.over, c); len(x.over) > mostDenied {
+		x.over = slices.Delete(x.over, 0, 1)
+	}
+}
+
+// wasDenied says whether a claim of this attempt was denied, or kept once and is not any more: its host has undone what
+// it had prepared, and may have repeated the claim before it heard that.
+func (e *entry) wasDenied(r compute.Report) bool {
+	return e.pub != nil && e.pub.claims != nil && slices.Contains(e.pub.claims.over, hostsClaim{r.Host, r.Claim})
 }
 
 // denial answers a claim with no.

@@ -5,6 +5,7 @@ package admit
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -22,7 +23,9 @@ import (
 // fences has the highest epoch that was heard of for each host. Nothing checks that there
 // is such a host, so of those that have nothing here not more than some are kept, the last
 // heard of. A claim under an older epoch of one that was dropped is granted, as it is by a
-// new owner of the partition: that is safe, see decision 0022.
+// new owner of the partition: that is safe, see decision 0022. And so it is under one that was heard of long ago: the
+// stream of a host that was away for longer than that is kept has no "fenced" any more, so the host would claim under
+// an older epoch for ever.
 type fences struct {
 	of    map[compute.HostID]fenceHeard
 	heard uint64 // fences so far
@@ -32,14 +35,18 @@ type fences struct {
 type fenceHeard struct {
 	epoch compute.FenceEpoch
 	last  uint64 // the number of the fence that said so last
+	at    time.Time
 }
+
+// fenceCounts is for how long an epoch counts: half as long as streams are kept.
+const fenceCounts = 7 * 24 * time.Hour
 
 func newFences(most int) fences { return fences{of: map[compute.HostID]fenceHeard{}, most: most} }
 
 // note notes an epoch. kept are the hosts that are never dropped.
-func (f *fences) note(id compute.HostID, epoch compute.FenceEpoch, kept func(compute.HostID) bool) {
+func (f *fences) note(id compute.HostID, epoch compute.FenceEpoch, now time.Time, kept func(compute.HostID) bool) {
 	f.heard++
-	f.of[id] = fenceHeard{max(f.of[id].epoch, epoch), f.heard}
+	f.of[id] = fenceHeard{max(f.of[id].epoch, epoch), f.heard, now}
 	if len(f.of) <= f.most {
 		return
 	}
@@ -55,8 +62,13 @@ func (f *fences) note(id compute.HostID, epoch compute.FenceEpoch, kept func(com
 	}
 }
 
-// epoch is the highest heard of for a host; 0: none was.
-func (f *fences) epoch(id compute.HostID) compute.FenceEpoch { return f.of[id].epoch }
+// epoch is the highest heard of for a host; 0: none was, or long ago.
+func (f *fences) epoch(id compute.HostID, now time.Time) compute.FenceEpoch {
+	if h := f.of[id]; now.Sub(h.at) < fenceCounts {
+		return h.epoch
+	}
+	return 0
+}
 
 // askStreamEnd finds out how long the stream of an instance's host is: by saying to it
 // what changes nothing there.
@@ -74,7 +86,7 @@ func (s *step) askStreamEnd(e *entry) {
 // its end have decided.
 func (s *step) streamEnd(in CommandWritten) {
 	last := compute.FenceEpoch(max(in.Offset, 0))
-	if s.fences.epoch(in.Host) > last {
+	if s.fences.epoch(in.Host, s.now) > last {
 		delete(s.fences.of, in.Host)
 	}
 	h := s.hosts[in.Host]

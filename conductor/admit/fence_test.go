@@ -38,13 +38,13 @@ func TestInventedHostsAreBounded(t *testing.T) {
 			if id == "x" {
 				id = compute.HostID(fmt.Sprintf("x%d", rapid.IntRange(0, 1000).Draw(r, "invented")))
 			}
-			before, beforeOfLast := s.fences.epoch(id), s.fences.epoch(last)
+			before, beforeOfLast := s.fences.epoch(id, now), s.fences.epoch(last, now)
 			epoch := compute.FenceEpoch(rapid.IntRange(0, 9).Draw(r, "epoch"))
 			hear(Requested{Request: compute.Request{Op: compute.OpFence, Host: id, Fence: epoch}})
-			if got := s.fences.epoch(id); got != max(before, epoch) {
+			if got := s.fences.epoch(id, now); got != max(before, epoch) {
 				r.Fatalf("%s was fenced under %d and %d, and has %d", id, before, epoch, got)
 			}
-			if got := s.fences.epoch(last); last != id && got != beforeOfLast {
+			if got := s.fences.epoch(last, now); last != id && got != beforeOfLast {
 				r.Fatalf("%s was fenced just before %s, and has %d instead of %d", last, id, got, beforeOfLast)
 			}
 			last = id
@@ -52,7 +52,7 @@ func TestInventedHostsAreBounded(t *testing.T) {
 				here[id] = max(was, epoch)
 			}
 			for id, want := range here {
-				if got := s.fences.epoch(id); got != want {
+				if got := s.fences.epoch(id, now); got != want {
 					r.Fatalf("%s, which has an instance, has epoch %d, not %d", id, got, want)
 				}
 			}
@@ -85,7 +85,7 @@ func TestOldFencesGo(t *testing.T) {
 	} {
 		f := newFences(c.most)
 		for i, id := range []compute.HostID{"b", "a", "c", "d"} {
-			f.note(id, compute.FenceEpoch(i+1), c.kept)
+			f.note(id, compute.FenceEpoch(i+1), time.Time{}, c.kept)
 		}
 		if got := strings.Join(ids(f), ""); got != c.want {
 			t.Errorf("of at most %d the epochs of %s are kept, want %s", c.most, got, c.want)

@@ -19,7 +19,7 @@ import (
 //	anti-affinity   builds say which hosts are full (compute.BuildGroup), and as many wait in queues as there seem to be
 //	                hosts for, by the queue manager's advice; one more than none, so that wrong advice holds up nobody
 //	affinity        until a member has a host, one waits in its queue, and one more of another slot every while; then
-//	                all are offered to that host alone
+//	                they are offered to that host alone, a few of each slot at a time (its *window*)
 //
 // A soft rule does the same for Options.SoftGroupFor, and denies nothing.
 
@@ -31,6 +31,7 @@ type group struct {
 	members map[*entry]bool
 	there   counts                   // members that may be on a host, by domain
 	out     counts                   // members that were published and not claimed yet, by slot
+	refused counts                   // affinity: those of them that their host has refused since, by slot
 	outAt   time.Time                // when the last of them was
 	held    map[string]*heap[*entry] // by line, the one that waits longest first
 	spread  spread
@@ -63,10 +64,9 @@ type inGroup struct {
 	thereAs, outAs, lineAs, heldAs string
 	spread                         spreadMark
 	heldIndex                      int32
-	gaveUp                         bool // soft affinity: this attempt is for any host
-	// claims that the rule has denied, the newest last: their hosts have undone what they had prepared, and may have
-	// repeated them before they heard it
-	denied []compute.ClaimID
+	gaveUp                         bool      // soft affinity: this attempt is for any host
+	refused                        bool      // it is counted so
+	behind                         time.Time // affinity: when it was refused and gave way to what was held
 }
 
 // group is the one that an entry is a member of; nil: of none.
@@ -137,6 +137,7 @@ func (s *State) leaveGroup(e *entry) {
 		g.freed++
 	}
 	g.recount(&g.there, &e.in.thereAs, "")
+	g.forgetRefused(e)
 	g.recount(&g.out, &e.in.outAs, "")
 	g.recount(&g.spread.out, &e.in.lineAs, "")
 	g.countSpread(e, spreadMark{})
@@ -159,6 +160,14 @@ func (g *group) recount(c *counts, mark *string, next string) {
 	}
 }
 
+// forgetRefused no longer counts a member among those that were refused: it is offered again, or not out any more.
+func (g *group) forgetRefused(e *entry) {
+	if e.in.refused {
+		g.refused.add(domainIn(e.in.outAs), -1)
+		e.in.refused = false
+	}
+}
+
 // touch has what the group holds looked at when the step is done.
 func (s *State) touch(g *group) {
 	if !g.dirty {
@@ -174,6 +183,7 @@ func (s *State) setOut(e *entry, out bool) {
 		return
 	}
 	delete(g.loaded, e)
+	g.forgetRefused(e)
 	mark := ""
 	if out {
 		mark = counted(g.slot(e))
@@ -250,7 +260,7 @@ func (s *State) hold(e *entry) {
 	d := g.line(e)
 	h := g.held[d]
 	if h == nil {
-		h = &heap[*entry]{less: waitsLonger, index: func(e *entry) *int32 { return &e.in.heldIndex }}
+		h = &heap[*entry]{less: servedBefore, index: func(e *entry) *int32 { return &e.in.heldIndex }}
 		g.held[d] = h
 	}
 	e.pub.state, e.in.heldAs = heldByGroup, counted(d)

@@ -3,6 +3,7 @@
 package admit
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -30,6 +31,47 @@ func (s *step) offerMembers(g *group) {
 		if waits && !pinned(e.inst) && !e.in.gaveUp && !s.inHand(e) {
 			s.emitEffects(e)
 		}
+	}
+}
+
+// A host is offered only so many members of one slot at a time (the window): those that wait longest, again and again,
+// until they are claimed or end. The others are held, and follow one by one; offered all at once, thousands that do not
+// fit would fill its stream again every few minutes. Where the first of a slot have no room the others have none; what
+// the host refuses for another reason gives way to those that are held: at once to one that never did so, and to the
+// others when its time to be offered again has come. Pinned work has no window, in a group as outside of one.
+
+// hasPlace says whether the members of a group are offered to one host alone, as long as they wait.
+func (g *group) hasPlace() bool {
+	return g.rule != nil && g.rule.Policy == compute.Affinity && g.rule.Over == "" && g.there.all > 0
+}
+
+// inGroupWindow says whether a member may be offered to the host of its group now. It is not counted among those that
+// are.
+func (s *step) inGroupWindow(e *entry, slot string) bool {
+	if pinned(e.inst) {
+		return true
+	}
+	g := e.group()
+	if held := g.held[g.line(e)]; held != nil && servedBefore(held.top(), e) {
+		return false
+	}
+	n := g.out.by[slot]
+	if e.in.behind.IsZero() {
+		n -= g.refused.by[slot]
+	}
+	return n < uint32(s.opts.GroupWindow)
+}
+
+// servedBefore is the order in which members that are held are let go.
+func servedBefore(a, b *entry) bool {
+	c := latest(a.inst.QueuedAt, a.in.behind).Compare(latest(b.inst.QueuedAt, b.in.behind))
+	return cmp.Or(c, cmp.Compare(a.inst.ID, b.inst.ID)) < 0
+}
+
+// giveWay puts a member that its host has refused behind those that its group holds now.
+func (e *entry) giveWay(now time.Time) {
+	if e.in != nil && e.in.refused {
+		e.in.behind = now
 	}
 }
 
@@ -124,5 +166,11 @@ func (s *step) placeRefused(e *entry, r compute.Report) {
 	if g.rule.Policy.Soft() {
 		e.in.gaveUp = true
 		s.emitEffects(e)
+		return
+	}
+	if e.pub.told && !e.in.refused && r.Host == compute.HostID(g.place) {
+		e.in.refused = true
+		g.refused.add(domainIn(e.in.outAs), 1)
+		s.touch(g)
 	}
 }

@@ -79,10 +79,10 @@ func (s *step) waitsForGroup(e *entry) *compute.Reason {
 		return why
 	}
 	switch {
-	case e.in.heldAs != "":
+	case e.in.heldAs != "" && !(g.hasPlace() && g.homeMayHave(e)):
 		return g.breaks(fmt.Sprintf("members with a %s: %d; waiting for one before it: %d",
 			g.rule.Domain(), g.there.all, g.out.all))
-	case g.rule.Policy == compute.Affinity && g.rule.Over == "" && g.there.all > 0:
+	case g.hasPlace():
 		why := g.breaks("their host has not taken it")
 		why.Host = compute.HostID(g.home())
 		return why
@@ -115,11 +115,17 @@ func (s *step) mayGo(e *entry) bool {
 	case g.there.all > 0 && rule.Policy.Soft():
 		return true
 	case g.there.all > 0:
-		home := g.home() // members that came under another rule may be on several: then no host may have one more
-		return g.there.by[home] == g.there.all && (d == home || d == "" && !e.avoids(home))
+		return g.homeMayHave(e) && (rule.Over != "" || s.inGroupWindow(e, slot))
 	}
 	next := g.out.by[slot] == 0 && !s.now.Before(g.outAt.Add(s.opts.GroupNext)) // no host seems to take what is out
 	return g.out.all == 0 || next || d != "" && g.out.all == g.out.by[d]
+}
+
+// homeMayHave says whether the domain that an affinity group has may have one that waits. Members that came under
+// another rule may be in several: then none may have one more.
+func (g *group) homeMayHave(e *entry) bool {
+	d, home := g.domain(e), g.home()
+	return g.there.by[home] == g.there.all && (d == home || d == "" && !e.avoids(home))
 }
 
 // avoids says whether a request is never to be built on the host that its group has.
@@ -139,20 +145,4 @@ func (s *step) domainsLeft(e *entry) uint32 {
 		there = e.in.group.spread.there.by[string(value)]
 	}
 	return uint32(min(room-min(room, uint64(there)), math.MaxUint32))
-}
-
-// mostDenied bounds how many denied claims of one attempt are remembered: each is repeated for a moment at most.
-const mostDenied = 16
-
-// noteDenied remembers that the rule has denied a claim.
-func (x *inGroup) noteDenied(c compute.ClaimID) {
-	x.denied = noteClaim(x.denied, c)
-}
-
-// noteClaim adds a claim to the last ones that are not to be granted.
-func noteClaim(last []compute.ClaimID, c compute.ClaimID) []compute.ClaimID {
-	if last = append(last, c); len(last) > mostDenied {
-		last = slices.Delete(last, 0, 1)
-	}
-	return last
 }

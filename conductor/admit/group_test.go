@@ -137,7 +137,7 @@ func progressOf(e *entry) progress {
 
 func (c *checked) verifyGroup(st *step, g *group) {
 	c.t.Helper()
-	var there, out counts
+	var there, out, refused counts
 	var spread spread
 	held := 0
 	for e := range g.members {
@@ -145,6 +145,9 @@ func (c *checked) verifyGroup(st *step, g *group) {
 			there.add(g.domain(e), 1)
 		}
 		spread.count(g.spreadMark(e), 1)
+		if e.in.refused {
+			refused.add(domainIn(e.in.outAs), 1)
+		}
 		waits := e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero()
 		within := []progress{unpublished, heldByGroup, heldByShare, awaitingQueue, carried} // the conductor
 		if waits && !slices.Contains(within, progressOf(e)) && e.kept() == nil {
@@ -172,6 +175,14 @@ func (c *checked) verifyGroup(st *step, g *group) {
 	}
 	if out.all != g.out.all || !maps.Equal(out.by, g.out.by) {
 		c.t.Fatalf("group %s has published members %v, and counts %v", g.key.Name, out.by, g.out.by)
+	}
+	for d, n := range refused.by {
+		if n > out.by[d] {
+			c.t.Fatalf("group %s has %d refused members as %q, and %d published", g.key.Name, n, d, out.by[d])
+		}
+	}
+	if !maps.Equal(refused.by, g.refused.by) {
+		c.t.Fatalf("group %s has refused members %v, and counts %v", g.key.Name, refused.by, g.refused.by)
 	}
 	for what, counts := range map[string][2]counts{
 		"members": {spread.members, g.spread.members}, "on hosts": {spread.there, g.spread.there},

@@ -62,14 +62,15 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 	case back:
 		s.afterSilence(h)
 	}
-	if h.restarted || forgot {
+	if h.restarted || forgot || back {
 		s.offerAnew(h, forgot || back)
 	}
 }
 
-// offerAnew tells a host again what its agent keeps in memory alone, if that was started again: what was offered to this
-// host and no other. Power commands that came before it had read its stream to the end it has passed over. told says that
-// all that is about the host's own instances was told just now.
+// offerAnew tells a host again what its agent keeps in memory alone, if that was started again: what was offered to
+// this host and no other. Power commands that came before it had read its stream to the end it has passed over. A host
+// that was silent was not offered such work again meanwhile, and members of groups wait there only for so long. told
+// says that all that is about the host's own instances was told just now.
 func (s *step) offerAnew(h *host, told bool) {
 	h.restarted = false
 	groups := map[*group]bool{}
@@ -118,7 +119,7 @@ func (s *step) reportHeard(r compute.Report) {
 	if back {
 		s.afterSilence(h)
 	}
-	if s.noteVoice(h, r.Voice()); h.restarted {
+	if s.noteVoice(h, r.Voice()); h.restarted || back {
 		s.offerAnew(h, back)
 	}
 }
@@ -199,8 +200,8 @@ func (s *step) failReboot(inst *compute.Instance) {
 // is back and has acted on "fenced": what it has claimed since, under an epoch that is not
 // lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
-	s.fences.note(id, fence, func(id compute.HostID) bool { return s.hosts[id] != nil })
-	s.loseKeptOf(func(k *keptClaim) bool { return k.Host == id && !(fence != 0 && k.Fence >= fence) })
+	s.fences.note(id, fence, s.now, func(id compute.HostID) bool { return s.hosts[id] != nil })
+	s.loseKeptOf(id, func(k *keptClaim) bool { return !claimedSince(k.Fence, fence) })
 	h := s.hosts[id]
 	if h == nil {
 		return
@@ -212,7 +213,7 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 		if !h.instances[e] {
 			continue // the end of another one of its set has ended it
 		}
-		if !claimedSince(e.inst, fence) {
+		if !claimedSince(e.inst.Fence, fence) {
 			s.loseInstance(e, id, op)
 		} else if e.inst.Fence > fence {
 			spared, e.sparedFrom = e, op
@@ -232,11 +233,11 @@ func (s *step) loseInstance(e *entry, id compute.HostID, op compute.RequestOp) {
 	s.loseHost(e, id, op)
 }
 
-// claimedSince says whether a fence does not touch what the host has: it claimed it
-// after it had destroyed all that it had before. A fence without an epoch
+// claimedSince says whether a fence does not touch what the host has, or has claimed, under
+// an epoch: it claimed it after it had destroyed all that it had before. A fence without an epoch
 // touches everything.
-func claimedSince(inst *compute.Instance, fence compute.FenceEpoch) bool {
-	return fence != 0 && inst.Fence >= fence
+func claimedSince(by, fence compute.FenceEpoch) bool {
+	return fence != 0 && by >= fence
 }
 
 // loseHost ends or moves one instance of a dead host.

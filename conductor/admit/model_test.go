@@ -48,7 +48,7 @@ type record struct {
 	avoid    compute.HostID
 	group    compute.GroupName
 	value    compute.AxisValue
-	denied   map[compute.ClaimID]compute.Attempt // by the rule of its group, in this attempt
+	denied   map[hostsClaim]compute.Attempt // in this attempt, while it waited
 	failures int
 	deadline time.Time
 	ended    time.Time
@@ -75,7 +75,7 @@ type arbiter struct {
 	view    View
 	now     time.Time
 	records map[compute.InstanceID]*record
-	fences  map[compute.HostID]compute.FenceEpoch
+	fences  map[compute.HostID]modelFence
 	grants  map[string]string
 }
 
@@ -84,7 +84,7 @@ const quotaOfAll = 2
 func newArbiter(t *rapid.T) *arbiter {
 	m := &arbiter{
 		T: t, state: fresh(t), view: catalog(), now: epoch,
-		records: map[compute.InstanceID]*record{}, fences: map[compute.HostID]compute.FenceEpoch{},
+		records: map[compute.InstanceID]*record{}, fences: map[compute.HostID]modelFence{},
 		grants: map[string]string{},
 	}
 	m.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: quotaOfAll}}
@@ -241,16 +241,16 @@ func (m *arbiter) claim(r compute.Report) {
 	rec, answer := m.records[r.Instance], compute.CommandDeny
 	switch {
 	case rec == nil || rec.project != r.Project:
-	case rec.state == compute.StateQueued && rec.attempt == r.Attempt && r.Fence >= m.fences[r.Host] &&
-		(rec.pinned == "" || rec.pinned == r.Host) && rec.avoid != r.Host:
-		if rec.denied[r.Claim] == r.Attempt {
+	case rec.state == compute.StateQueued && rec.attempt == r.Attempt:
+		if rec.denied[hostsClaim{r.Host, r.Claim}] == r.Attempt {
 			break
 		}
-		if !m.groupAllows(rec, r.Host) {
+		if r.Fence < m.fenced(r.Host) || rec.pinned != "" && rec.pinned != r.Host || rec.avoid == r.Host ||
+			!m.groupAllows(rec, r.Host) {
 			if rec.denied == nil {
-				rec.denied = map[compute.ClaimID]compute.Attempt{}
+				rec.denied = map[hostsClaim]compute.Attempt{}
 			}
-			rec.denied[r.Claim] = r.Attempt
+			rec.denied[hostsClaim{r.Host, r.Claim}] = r.Attempt
 			break
 		}
 		rec.state, rec.host, rec.claim, rec.fence = compute.StateStarting, r.Host, r.Claim, r.Fence
@@ -310,7 +310,7 @@ func (m *arbiter) says(r compute.Report) {
 }
 
 func (m *arbiter) fence(h compute.HostID, op compute.RequestOp, epoch compute.FenceEpoch) {
-	m.fences[h] = max(m.fences[h], epoch)
+	m.fences[h] = modelFence{max(m.fences[h].epoch, epoch), m.now}
 	for _, rec := range m.records {
 		there := rec.state.OnHost() && rec.host == h && (epoch == 0 || rec.fence < epoch)
 		forget := op == compute.OpForget
@@ -331,6 +331,19 @@ func (m *arbiter) fence(h compute.HostID, op compute.RequestOp, epoch compute.Fe
 		}
 	}
 	m.hear(Requested{Request: compute.Request{Op: op, Host: h, Fence: epoch, At: m.now}}, "")
+}
+
+// modelFence is the highest epoch of a host and when it was last fenced; after a week that counts no more.
+type modelFence struct {
+	epoch compute.FenceEpoch
+	at    time.Time
+}
+
+func (m *arbiter) fenced(h compute.HostID) compute.FenceEpoch {
+	if f := m.fences[h]; m.now.Before(f.at.Add(7 * 24 * time.Hour)) {
+		return f.epoch
+	}
+	return 0
 }
 
 func (m *arbiter) pass(d time.Duration) {

@@ -24,6 +24,7 @@ type Options struct {
 	SoftGroupFor time.Duration
 	GroupNext    time.Duration // after how long without a claim another member of an affinity group is published
 	GroupEvery   time.Duration // how often a group that waits for hosts looks whether there are more
+	GroupWindow  int           // members of one slot that are offered to the host of an affinity group at a time
 	// A set that has claims, and no new one for this long, gives them back, and leaves the room to others for about as
 	// long; with each try it waits half as long again, up to SetTry, and pauses twice as long, up to SetPauseMax.
 	SetPatience time.Duration
@@ -55,6 +56,7 @@ func Defaults() Options {
 		SoftGroupFor:    10 * time.Second,
 		GroupNext:       5 * time.Second,
 		GroupEvery:      2 * time.Second,
+		GroupWindow:     16,
 		SetPatience:     15 * time.Second,
 		SetTry:          compute.SetTry,
 		SetPauseMax:     5 * time.Minute,

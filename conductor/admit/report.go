@@ -256,9 +256,10 @@ func requeue(inst *compute.Instance, publish time.Time) {
 func (s *step) unexpected(e *entry, r compute.Report) {
 	switch {
 	case e == nil:
-		s.reject(fmt.Sprintf("host %s runs %s, which nobody knows: stray, left alone", r.Host, r.Instance))
+		s.rejectFor(compute.LeftAlone,
+			fmt.Sprintf("host %s runs %s, which nobody knows: stray, left alone", r.Host, r.Instance))
 	case running(e.inst) && e.inst.Attempt == r.Attempt && e.inst.Claim == r.Claim:
-		s.reject(fmt.Sprintf("host %s runs the machine of %s that host %s claimed: left alone; "+
+		s.rejectFor(compute.LeftAlone, fmt.Sprintf("host %s runs the machine of %s that host %s claimed: left alone; "+
 			"give the host the name %[3]s again, or forget host %[3]s to end what it had", r.Host, r.Instance,
 			e.inst.Host))
 	default:

@@ -24,6 +24,7 @@ import (
 type publication struct {
 	state       progress
 	told        bool            // it was offered to one host
+	landed      bool            // told only: that is in its stream for certain
 	republished int32           // how often this attempt was published again, failed publications aside
 	at          time.Time       // when it was published, or loaded; or began to await its queue, or was last looked at
 	topic       compute.TopicID // the queue's, as it was listed then
@@ -31,14 +32,27 @@ type publication struct {
 	index       int32           // in queue.known or share.held
 	number      uint32          // in share.line
 	share       *share          // of its project; nil: it is in none, neither held nor in the line
-	claims      *setClaims      // nil: it was never claimed for a set
+	claims      *claims         // nil: it was never claimed
 }
 
-// setClaims are the claims of an attempt whose set waits.
-type setClaims struct {
-	kept *keptClaim        // state claimed only
-	over []compute.ClaimID // those that were kept and are not any more
-	lost time.Time         // when the last of these was lost; zero: none was
+// claims are those of an attempt that waits.
+type claims struct {
+	kept *keptClaim   // state claimed only
+	over []hostsClaim // those that were denied, or kept and are not any more; the last heard is the last
+	lost time.Time    // when the last that was kept was lost; zero: none was
+}
+
+type hostsClaim struct {
+	host  compute.HostID
+	claim compute.ClaimID
+}
+
+// ensureClaims returns what is known of the claims, and begins to keep it with the first.
+func (p *publication) ensureClaims() *claims {
+	if p.claims == nil {
+		p.claims = &claims{}
+	}
+	return p.claims
 }
 
 type progress uint8
@@ -185,6 +199,8 @@ func (s *step) published(in Published) {
 		s.decideWhole(s.setOf(e.inst), "")
 	case in.Outcome == TopicGone && !s.topicExpected(e.inst):
 		s.end(e, topicGone(e.inst))
+	case e.pub.told:
+		e.pub.landed = in.Outcome == Delivered
 	case e.pub.state != pending:
 	case in.Outcome != Delivered, !s.sameTopic(e):
 		if in.Outcome != Delivered {
@@ -266,4 +282,32 @@ func (s *State) republishAt(e *entry) time.Time {
 		return time.Time{}
 	}
 	return e.pub.at.Add(s.opts.republish(int(e.pub.republished)))
+}
+
+// republish publishes the work of an attempt once more. What is in the stream of a silent host would only be there
+// twice: all that is offered to a host is offered again once it is heard (offerAnew). Until then it is looked at again.
+func (s *step) republish(e *entry) {
+	if e.pub.landed {
+		if h := s.hosts[s.toldTo(e)]; h != nil && h.silent {
+			e.pub.at = s.at()
+			s.reschedule(e)
+			return
+		}
+	}
+	e.pub.republished++
+	e.giveWay(s.at())
+	s.emitEffects(e)
+}
+
+// toldTo is the host that work was told to, and no other.
+func (s *State) toldTo(e *entry) compute.HostID {
+	switch p, g := s.placeholderOf(e.inst), e.group(); {
+	case p != nil:
+		return p.inst.Host
+	case pinned(e.inst):
+		return e.inst.Boot.Host
+	case g != nil:
+		return compute.HostID(g.place)
+	}
+	return ""
 }

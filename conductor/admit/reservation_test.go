@@ -3,6 +3,8 @@
 package admit
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,5 +101,46 @@ func TestPlaceholdersWaitForReaders(t *testing.T) {
 	s.view.ReadReserved = true
 	if s.tell(t, "+5s"); !s.builds[long("11")].Placeholder {
 		t.Error("it is not published once all read it, or not as what it is")
+	}
+}
+
+// TestReservationsAreTouchedOnceLoaded: all of them, in an order that is always the same; what that takes does not grow
+// with their placeholders.
+func TestReservationsAreTouchedOnceLoaded(t *testing.T) {
+	load := func(size int) *step {
+		s := &step{State: New(Options{})}
+		for r := range 200 {
+			of := &reservation{members: map[*entry]bool{}}
+			key := compute.ReservationKey{Project: "p", Name: compute.ReservationName(fmt.Sprintf("r%03d", r))}
+			for n := range size {
+				inst := &compute.Instance{ID: compute.InstanceID(fmt.Sprintf("%03d-%03d", n, r)), Project: key.Project}
+				inst.Boot.AsPlaceholder(compute.Placeholder{Of: key.Name, Size: 1})
+				of.members[&entry{inst: inst}] = true
+			}
+			s.reservations[key] = of
+		}
+		return s
+	}
+	takes := func(s *step) float64 {
+		return testing.AllocsPerRun(1, func() {
+			s.roomsLoaded, s.rooms = true, nil
+			for _, r := range s.reservations {
+				r.touched = false
+			}
+			s.touchLoaded(Tick{})
+		})
+	}
+	many := load(100)
+	if one, hundred := takes(load(1)), takes(many); hundred > one+10 {
+		t.Errorf("with 100 placeholders each it takes %.0f allocations, with one %.0f", hundred, one)
+	}
+	var again []*reservation
+	for n := range 200 {
+		again = append(again, many.reservations[compute.ReservationKey{
+			Project: "p", Name: compute.ReservationName(fmt.Sprintf("r%03d", n)),
+		}])
+	}
+	if !slices.Equal(many.rooms, again) {
+		t.Error("not all reservations are touched, or not in their order")
 	}
 }

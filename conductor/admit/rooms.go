@@ -4,6 +4,7 @@ package admit
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -36,7 +37,13 @@ func (s *State) heard(p *entry) bool {
 
 // touchReservation has the reservation of a placeholder, or of what has taken one, looked at at the end of the step.
 func (s *step) touchReservation(inst *compute.Instance) {
-	if r := s.reservations[inst.ReservationKey()]; r != nil && !r.touched {
+	if r := s.reservations[inst.ReservationKey()]; r != nil {
+		s.touchRoomsOf(r)
+	}
+}
+
+func (s *step) touchRoomsOf(r *reservation) {
+	if !r.touched {
 		r.touched, s.rooms = true, append(s.rooms, r)
 	}
 }
@@ -57,17 +64,12 @@ func (s *step) touchLoaded(in Input) {
 		return
 	}
 	s.roomsLoaded = false
-	for _, r := range s.reservations {
-		for p := range r.members {
-			s.touchReservation(p.inst)
-			break
-		}
+	for _, key := range slices.SortedFunc(maps.Keys(s.reservations), func(a, b compute.ReservationKey) int {
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Name, b.Name))
+	}) {
+		s.touchRoomsOf(s.reservations[key])
 	}
-	slices.SortFunc(s.rooms, func(a, b *reservation) int { return cmp.Compare(a.first(), b.first()) })
 }
-
-// first is the least id of its placeholders.
-func (r *reservation) first() compute.InstanceID { return sorted(r.members)[0].inst.ID }
 
 // giveRooms gives what waits in vain what is free, in all reservations in which something happened.
 func (s *step) giveRooms() {

@@ -39,6 +39,7 @@ import (
 //	landed HOST 8                 where in the host's stream the last such command landed
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
+//	unmade QUEUE                  it is listed with why it could not be made yet
 //	group NAME [project=p] policy=affinity [most=1] [over=gpu] [spread=zone] [skew=1], ungroup NAME [project=p]
 //	anew                          all begins anew
 //	read-whole                    all begins anew, where all read sets that are offered whole, and m1.large is listed
@@ -118,6 +119,7 @@ func catalog() View {
 	}}
 	for _, with := range []compute.Choices{nil, {"gpu": "a100"}, {"zone": "a"}, {"zone": "b"}} {
 		q, _ := v.Resolve(compute.Boot{Flavor: "m1.small", With: with})
+		q.TopicID = "made"
 		v.Queues[q.Name] = q
 	}
 	return v
@@ -154,14 +156,16 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.hear(CommandWritten{Host: compute.HostID(a.bare[0]), Offset: number(t, a.bare[1])})
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
-	case "list", "close", "drop", "withdraw":
+	case "list", "close", "drop", "withdraw", "unmade":
 		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
 	case "group", "ungroup":
 		return s.group(t, words[0], a)
 	case "read-whole":
 		*s = *newStory(t)
 		s.view.ReadWhole = true
-		s.view.Queues["m1.large"], _ = s.view.Resolve(compute.Boot{Flavor: "m1.large"})
+		large, _ := s.view.Resolve(compute.Boot{Flavor: "m1.large"})
+		large.TopicID = "made"
+		s.view.Queues[large.Name] = large
 		return nil
 	case "anew":
 		*s = *newStory(t)
@@ -410,12 +414,11 @@ func (s *story) list(what string, name compute.QueueName, topic compute.TopicID)
 	}
 	switch what {
 	case "list":
-		q.State = compute.QueueOpen
-		if topic != "" {
-			q.TopicID = topic
-		}
+		q.State, q.TopicID = compute.QueueOpen, cmp.Or(topic, q.TopicID, "made")
 	case "close":
 		q.State = compute.QueueClosed
+	case "unmade":
+		q.State, q.TopicID = compute.QueueClosed, ""
 	}
 	if s.view.Queues[name], s.view.Listed[name] = q, s.now; what == "drop" || what == "withdraw" {
 		delete(s.view.Queues, name)

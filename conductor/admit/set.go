@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -55,11 +53,6 @@ func (e *entry) kept() *keptClaim {
 		return nil
 	}
 	return e.pub.claims.kept
-}
-
-// gaveBack says whether a claim of this attempt was kept once, and is not any more: its host has undone what it had.
-func (e *entry) gaveBack(c compute.ClaimID) bool {
-	return e.pub.claims != nil && slices.Contains(e.pub.claims.over, c)
 }
 
 // keptLost is when the last claim that was kept for this attempt was lost; zero: none was.
@@ -210,12 +203,12 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 		return
 	}
 	s.unpublish(e)
-	if e.pub.claims == nil {
-		e.pub.claims = &setClaims{}
+	e.pub.ensureClaims().kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	if s.keeping[r.Host] == nil {
+		s.keeping[r.Host] = map[*entry]bool{}
 	}
-	e.pub.claims.kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	s.keeping[r.Host][e] = true
 	if x.claimed++; x.claimed == 1 {
-		s.keeping[x.id] = x
 		x.since = s.now // however long nobody has taken any
 		s.firstKept(x)
 	}
@@ -236,11 +229,11 @@ func (e *entry) keeps(r compute.Report) bool {
 
 // dropKept forgets the claim of an instance whose set waits.
 func (s *State) dropKept(e *entry, inst *compute.Instance) {
-	if e.kept() != nil {
+	if k := e.kept(); k != nil {
 		e.pub.claims.kept = nil
-		x := s.setOf(inst)
-		if x.claimed--; x.claimed == 0 {
-			delete(s.keeping, x.id)
+		s.setOf(inst).claimed--
+		if delete(s.keeping[k.Host], e); len(s.keeping[k.Host]) == 0 {
+			delete(s.keeping, k.Host)
 		}
 	}
 }
@@ -254,7 +247,8 @@ func (s *step) loseKept(e *entry) {
 // takeKept is that without the offer.
 func (s *step) takeKept(e *entry) {
 	x := e.pub.claims
-	x.over, x.lost = noteClaim(x.over, x.kept.Claim), s.at()
+	e.noteOver(x.kept.Report)
+	x.lost = s.at()
 	s.dropKept(e, e.inst)
 	s.regroup(e)
 	e.pub.state = unpublished
@@ -282,13 +276,11 @@ func (s *step) grantSet(x *set) {
 	s.scheduleSet(x)
 }
 
-// loseKeptOf takes from hosts what they have claimed of sets.
-func (s *step) loseKeptOf(lost func(*keptClaim) bool) {
-	for _, id := range slices.Sorted(maps.Keys(s.keeping)) {
-		for _, e := range sorted(s.keeping[id].members) {
-			if e.kept() != nil && lost(e.kept()) {
-				s.loseKept(e)
-			}
+// loseKeptOf takes from a host what it has claimed of sets.
+func (s *step) loseKeptOf(id compute.HostID, lost func(*keptClaim) bool) {
+	for _, e := range sorted(s.keeping[id]) {
+		if e.kept() != nil && lost(e.kept()) {
+			s.loseKept(e)
 		}
 	}
 }
@@ -308,9 +300,7 @@ func (s *step) denyKeptOf(g *group) (denied []*entry) {
 
 // forgetKept hears the journal that a host has now: of what it claimed under another one it knows nothing.
 func (s *step) forgetKept(id compute.HostID, journal compute.JournalID) {
-	s.loseKeptOf(func(k *keptClaim) bool {
-		return k.Host == id && journal != "" && k.Journal != "" && k.Journal != journal
-	})
+	s.loseKeptOf(id, func(k *keptClaim) bool { return journal != "" && k.Journal != "" && k.Journal != journal })
 }
 
 // denyKept answers a claim that was kept, once its instance has another record: it ended, or was given back.

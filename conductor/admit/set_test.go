@@ -17,12 +17,17 @@ import (
 func (c *checked) verifySets() {
 	c.t.Helper()
 	members, claims := map[compute.InstanceID]map[*entry]bool{}, map[compute.InstanceID]int{}
+	keeping := map[compute.HostID]map[*entry]bool{}
 	for _, e := range c.instances {
 		if e.kept() != nil {
 			if !e.inst.Waits() || e.pub.state != claimed {
 				c.t.Fatalf("%s keeps a claim, and is %s in state %d", e.inst.ID, e.inst.State, e.pub.state)
 			}
 			claims[e.inst.Boot.Set().ID]++
+			if keeping[e.kept().Host] == nil {
+				keeping[e.kept().Host] = map[*entry]bool{}
+			}
+			keeping[e.kept().Host][e] = true
 		}
 		if e.inst.Boot.Set().ID == "" || e.inst.State.Ended() {
 			continue
@@ -32,16 +37,13 @@ func (c *checked) verifySets() {
 		}
 		members[e.inst.Boot.Set().ID][e] = true
 	}
-	if len(c.keeping) != len(claims) {
-		c.t.Fatalf("%d sets are said to have claims, %d have some", len(c.keeping), len(claims))
+	if !maps.EqualFunc(c.keeping, keeping, maps.Equal) {
+		c.t.Fatalf("claims are said to be kept of %d hosts, and are of %d, or not the same", len(c.keeping), len(keeping))
 	}
 	if len(c.sets) != len(members) {
 		c.t.Fatalf("%d sets are known, there are %d", len(c.sets), len(members))
 	}
 	for id, x := range c.sets {
-		if (c.keeping[id] == x) != (x.claimed > 0) {
-			c.t.Fatalf("set %s has %d claims, and is among those that have some: %t", id, x.claimed, c.keeping[id] == x)
-		}
 		if !maps.Equal(x.members, members[id]) || x.claimed != claims[id] || x.ending {
 			c.t.Fatalf("set %s: %d members and %d claims are known, there are %d and %d",
 				id, len(x.members), x.claimed, len(members[id]), claims[id])
@@ -228,5 +230,46 @@ func (h *contest) deleteGranted() {
 			h.room += len(p.has)
 			clear(p.has)
 		}
+	}
+}
+
+// TestABeaconLooksAtNoClaimsOfOthers: what it costs does not grow with the claims that are kept of other hosts. Those
+// of its own are lost as it has another journal, and those of others are not.
+func TestABeaconLooksAtNoClaimsOfOthers(t *testing.T) {
+	const sets, each = 20, 10
+	c, view, out := fresh(t), catalog(), Output{}
+	for s := range sets {
+		r := compute.Request{Op: compute.OpBootSet, Project: "p", At: epoch}
+		for i := range each {
+			r.Set = append(r.Set, compute.SetBoot{
+				Instance: long(fmt.Sprintf("%d%02d", s+1, i)), Boot: compute.Boot{Flavor: "m1.small", Deadline: time.Hour},
+			})
+		}
+		r.Instance = r.Set[0].Instance
+		c.step(Requested{Request: r}, view, epoch)
+		for i, boot := range r.Set[1:] {
+			out = c.step(Reported{Report: compute.Report{
+				Op: compute.ReportClaim, Host: compute.HostID(fmt.Sprintf("h%d", i)), Journal: "j1", Project: "p",
+				Instance: boot.Instance, Attempt: 1, Claim: compute.ClaimID("c-" + boot.Instance),
+			}}, view, epoch)
+		}
+	}
+	if len(out.Effects) > 0 {
+		t.Fatalf("a claim is not kept: %+v", out.Effects)
+	}
+	heard := HostHeard{Host: "other", Voice: compute.Voice{Journal: "j2"}}
+	if n := testing.AllocsPerRun(10, func() { c.Step(heard, view, epoch) }); n > sets {
+		t.Errorf("a beacon of a host that has claimed nothing takes %.0f allocations", n)
+	}
+	heard.Host = "h1"
+	c.step(heard, view, epoch)
+	kept := map[compute.HostID]int{}
+	for _, e := range c.instances {
+		if k := e.kept(); k != nil {
+			kept[k.Host]++
+		}
+	}
+	if len(kept) != each-2 || kept["h1"] != 0 || kept["h2"] != sets {
+		t.Errorf("claims are kept of %v", kept)
 	}
 }

@@ -24,12 +24,12 @@ type State struct {
 	groups        map[compute.GroupKey]*group
 	sets          map[compute.InstanceID]*set
 	reservations  map[compute.ReservationKey]*reservation
-	left          map[compute.InstanceID]*entry // by their takers the placeholders that hosts are to give up
-	rooms         []*reservation                // something happened in them in this step
-	roomsLoaded   bool                          // nothing has happened since they were
-	keeping       map[compute.InstanceID]*set   // those of sets that have claims, and wait for others
-	touched       []*group                      // something happened in them in this step
-	wholes        []*set                        // they are to be offered whole at the end of this step
+	left          map[compute.InstanceID]*entry      // by their takers the placeholders that hosts are to give up
+	rooms         []*reservation                     // something happened in them in this step
+	roomsLoaded   bool                               // nothing has happened since they were
+	keeping       map[compute.HostID]map[*entry]bool // by host what it has claimed of sets that wait for others
+	touched       []*group                           // something happened in them in this step
+	wholes        []*set                             // they are to be offered whole at the end of this step
 	shares        map[shareKey]*share
 	touchedShares []*share
 	unsorted      bool // some of them do not know yet what of their work is in the queue
@@ -56,7 +56,7 @@ func New(opts Options) *State {
 		queues:    map[compute.QueueName]*queue{},
 		groups:    map[compute.GroupKey]*group{},
 		sets:      map[compute.InstanceID]*set{},
-		keeping:   map[compute.InstanceID]*set{},
+		keeping:   map[compute.HostID]map[*entry]bool{},
 
 		reservations: map[compute.ReservationKey]*reservation{},
 		left:         map[compute.InstanceID]*entry{},
@@ -219,7 +219,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	if old != nil && next != nil && next.Attempt != old.Attempt {
 		e.sparedFrom = compute.OpNone
 		if e.in != nil {
-			e.in.gaveUp, e.in.denied = false, nil
+			e.in.gaveUp, e.in.behind = false, time.Time{}
 		}
 	}
 	s.usage.Replace(old, next)

@@ -190,8 +190,10 @@ func (s *step) repeatCommands(e *entry) {
 func (s *step) emit(effect Effect) { s.out.Effects = append(s.out.Effects, effect) }
 
 // reject answers an input that made no sense.
-func (s *step) reject(detail string) {
-	s.out.Rejected = &compute.Reason{Code: compute.Malformed, Detail: detail}
+func (s *step) reject(detail string) { s.rejectFor(compute.Malformed, detail) }
+
+func (s *step) rejectFor(code compute.ReasonCode, detail string) {
+	s.out.Rejected = &compute.Reason{Code: code, Detail: detail}
 }
 
 // end is the one way into error: only once no host may hold the machine. The

@@ -153,8 +153,7 @@ func (e *entry) fire(s *step, until time.Time) {
 	case due(s.reservedDue(e)):
 		s.emitEffects(e)
 	case due(s.republishAt(e)):
-		e.pub.republished++
-		s.emitEffects(e)
+		s.republish(e)
 	default:
 		s.reschedule(e)
 	}

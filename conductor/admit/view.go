@@ -130,7 +130,11 @@ func (v View) listedSince(inst *compute.Instance) bool {
 // heardListed is how long after a queue was listed a conductor may still take it for one that is not.
 const heardListed = 5 * time.Second
 
-func (v View) listed(q compute.QueueName) bool { _, ok := v.Queues[q]; return ok }
+// listed says whether there is such a queue. Work for one that cannot be made yet waits.
+func (v View) listed(name compute.QueueName) bool {
+	q, ok := v.Queues[name]
+	return ok && !q.CannotBeMade()
+}
 
 func (v View) limits(p compute.Project) quota.Limits { return quota.LimitsOf(p, v.Quotas) }
 

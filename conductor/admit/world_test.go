@@ -85,7 +85,7 @@ func newWorld(t *rapid.T) *world {
 		ran: map[compute.InstanceID]bool{}, deleted: map[compute.InstanceID]bool{},
 	}
 	if rapid.Bool().Draw(t, "few") {
-		w.state.opts.ShareLeast = 1
+		w.state.opts.ShareLeast, w.state.opts.GroupWindow = 1, 1
 	}
 	w.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: 4}}
 	for i := range 3 {
@@ -297,9 +297,9 @@ func (w *world) hear(in Input) {
 func (w *world) takeover(cursor int64) {
 	written := w.state.log
 	w.sent = nil
-	few := w.state.opts.ShareLeast
+	opts := w.state.opts
 	w.state = loaded(w.t, written, w.view, w.now)
-	w.state.opts.ShareLeast = few
+	w.state.opts = opts
 	w.carry(w.state.allLoaded(w.view, w.now))
 	w.carry(w.state.step(HostsRead{}, w.view, w.now)) // groups may publish what they hold, and rooms be given
 	for i, inst := range written {

@@ -37,7 +37,7 @@ func TestExamples(t *testing.T) {
 		Hosts: cell.SimulatedHosts(2), Listen: "127.0.0.1:0", Brokers: func(addrs []string) { brokers = addrs },
 	}
 	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
-		c, err := client.New(client.Config{Address: address, Project: "web"})
+		c, err := client.New(client.Config{Address: address, Project: "web", Patience: patience})
 		if err != nil {
 			return err
 		}
@@ -46,8 +46,12 @@ func TestExamples(t *testing.T) {
 		}}, false); err != nil {
 			return err
 		}
+		// The flavor's queue may open later than the programs wait: they run once it has.
+		if _, err := c.BootUnder(ctx, "first", compute.Boot{Flavor: "m1.small", Name: "first"}); err != nil {
+			return err
+		}
 		for _, e := range []struct{ program, name string }{
-			{"api", "web-1"}, {"python/api.py", "web-2"}, {generated, "web-3"}, // the API waits for the flavor's queue
+			{"api", "web-1"}, {"python/api.py", "web-2"}, {generated, "web-3"},
 			{"franz", "franz-1"}, {"sarama", "sarama-1"}, {"kafkago", "kafkago-1"}, {"python/kafka.py", "kafka-py-1"},
 		} {
 			t.Run(e.program, func(t *testing.T) {
@@ -156,7 +160,7 @@ func active(t *testing.T, ctx context.Context, c *client.Client, name string) {
 }
 
 // TestRecordOfPython: what python/kafka.py would write is a request, to the topic and by the partitioner that Berth
-// reads by. A module of ours, which prints it, takes the place of confluent-kafka.
+// reads by, and brokers make no topic for it. A module of ours, which prints it, takes the place of confluent-kafka.
 func TestRecordOfPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
@@ -181,6 +185,9 @@ func TestRecordOfPython(t *testing.T) {
 	}
 	if written.Config["enable.idempotence"] != true && written.Config["acks"] != "all" {
 		t.Errorf("a record may be lost: %v", written.Config)
+	}
+	if written.Config["allow.auto.create.topics"] != false { // librdkafka's default for producers is true
+		t.Errorf("before the cell's first daemon, it makes the topic: %v", written.Config)
 	}
 	rec := wire.Record{
 		Topic: written.Topic, Key: []byte(written.Key), Value: []byte(written.Value),

@@ -208,9 +208,12 @@ func (c *Catalog) stranded(field, value string, ch Change, work Work) error {
 	if len(busy) > most {
 		busy = append(busy[:most], "…")
 	}
+	remedy := "wait until they run, or delete them"
+	if ch.Capability != nil {
+		remedy = "wait until they run, delete them, or let the queues drain (--drain, or drain=true)"
+	}
 	return compute.Conflict(field, value,
-		fmt.Sprintf("%d queued or starting instances would be stranded (%s)", total, strings.Join(busy, ", ")),
-		"wait until they run, or delete them")
+		fmt.Sprintf("%d queued or starting instances would be stranded (%s)", total, strings.Join(busy, ", ")), remedy)
 }
 
 // lost lists the queues that c has and the catalog after the change has not.

@@ -52,7 +52,7 @@ func (s *Server) guard(ctx huma.Context, next func(huma.Context)) {
 		if compute.KindOf(err) == compute.KindNotFound {
 			audit.Denied(ctx.Context())
 		}
-		s.answer(ctx, s.refuse(op, err))
+		s.answer(ctx, s.refuse(ctx.Context(), op, err))
 		return
 	}
 	next(huma.WithContext(ctx, auth.With(ctx.Context(), caller)))
@@ -77,7 +77,9 @@ func (s *Server) caller(ctx context.Context, r *http.Request) (auth.Principal, e
 // Operators lets nobody but an operator through, where callers sign in.
 func (s *Server) Operators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := s.config.Audit.Begin(r.Context(), r, requestID(w.Header(), r), "metrics", false, http.StatusOK)
+		id := requestID(w.Header(), r)
+		ctx := context.WithValue(r.Context(), requestKey{}, id)
+		ctx = s.config.Audit.Begin(ctx, r, id, "metrics", false, http.StatusOK)
 		caller, err := s.caller(ctx, r)
 		if err == nil {
 			audit.Caller(ctx, caller)
@@ -87,7 +89,7 @@ func (s *Server) Operators(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refused := s.refuse("metrics", err)
+		refused := s.refuse(ctx, "metrics", err)
 		refused.Answer(w)
 		audit.Kind(ctx, refused.Kind)
 		s.config.Audit.End(ctx, refused.Status)

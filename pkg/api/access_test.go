@@ -124,7 +124,7 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		"{queue}", "m1.small", "{group}", "web", "{reservation}", "web", "{project}", string(project), "{token}",
 		"aaaaaaaaaaaaaaaa").Replace(op.path)
 	if (strings.Contains(op.path, "/v1/instances") || strings.Contains(op.path, "/v1/groups") ||
-		strings.Contains(op.path, "/v1/reservations")) && op.id != "boot" {
+		strings.Contains(op.path, "/v1/reservations")) && op.id != "boot" && op.id != "boot-group" {
 		target += "?project=" + string(project)
 	}
 	switch op.id {
@@ -134,12 +134,12 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		target += "?follow=false&project=" + string(project)
 	case listRejected:
 		target += "?project=" + string(project)
-	case "boot-set":
+	case "boot-set", "boot-group":
 		one := fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
 		body = `{"boots": [` + one + "," + one + "]}"
 	case "boot", "ask-placements":
 		body = fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, project)
-	case "set-quota":
+	case "set-quota", "change-quota":
 		body = `{"limits": {"INSTANCES": 3}}`
 	case "create-group":
 		body = `{"name": "web", "policy": "affinity"}`

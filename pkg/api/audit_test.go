@@ -69,6 +69,7 @@ func (n *node) one(secrets ...string) compute.AuditEntry {
 // targets is what a right request of the operation is about, where it is known.
 func (op operationOf) target() string {
 	switch {
+	case op.id == "boot-group": // the set: an id of its own
 	case strings.Contains(op.path, "{id}"):
 		return "instance/" + string(id1)
 	case strings.Contains(op.path, "{host}"):
@@ -133,7 +134,7 @@ func (n *node) yes(op operationOf, token string) {
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
 	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability",
-		"delete-group", "delete-reservation"}
+		"boot-group", "delete-group", "delete-reservation"}
 	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}
@@ -242,6 +243,23 @@ func TestRepetitionLeavesAnEntry(t *testing.T) {
 	}
 	n.deaf = n.config.Topics.Audit()
 	n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small", Project: "own", ID: id3}).refused(504, compute.KindTimeout)
+}
+
+// The removal of values is told from that of their capability.
+func TestAuditNamesValues(t *testing.T) {
+	n := auditedNode(t)
+	n.as = n.token(auth.RoleAdmin, "")
+	more := rest.Capability{Axis: "net", Values: []rest.CapabilityValue{{Value: "a"}, {Value: "b"}, {Value: "c"}}}
+	into[rest.Change](n.do("POST", "/v1/capabilities", more), 200)
+	n.one()
+	for query, want := range map[string]string{
+		"?value=a&value=b": "capability/net=a,b", "?value=a%1b&value=b": "capability/net", "": "capability/net",
+	} {
+		n.do("DELETE", "/v1/capabilities/net"+query, nil)
+		if e := n.one(); e.Operation != "remove-capability" || e.Target != want {
+			t.Errorf("%s: %+v", query, e)
+		}
+	}
 }
 
 // Both go at once: the change is not waited for first, nor the entry.

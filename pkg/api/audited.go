@@ -27,6 +27,7 @@ func (s *Server) audited(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	op := ctx.Operation()
 	id := requestID(w.Header(), r)
+	ctx = huma.WithValue(ctx, requestKey{}, id)
 	if s.config.Audit == nil {
 		next(ctx)
 		return
@@ -38,6 +39,9 @@ func (s *Server) audited(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithContext(ctx, within))
 	s.config.Audit.End(within, ctx.Status())
 }
+
+// requestKey is of the request's id in its context, with which the log tells of what went wrong.
+type requestKey struct{}
 
 // requestID is the request's id, which is in its answer too.
 func requestID(answer http.Header, r *http.Request) string {

@@ -191,7 +191,8 @@ func (s *Server) checkBoot(b compute.Boot) error {
 			Remedy: "it is made within seconds of its flavor; try again",
 		}
 	case q.State != compute.QueueOpen:
-		e := compute.NotFound("queue", string(q.Name), "it was removed and takes no new requests")
+		e := compute.NotFound("queue", string(q.Name), "try again; if its flavor was another one before, it is made anew "+
+			"once nothing waits there, reservations too")
 		e.Message, e.Reason = "is closed", &compute.Reason{Code: compute.QueueClosedReason}
 		return e
 	case q.Flavor != b.Flavor || q.Priority != b.Priority():

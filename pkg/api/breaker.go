@@ -157,6 +157,13 @@ func (b *breaker) answers(now time.Time, at place) {
 	delete(b.places, at)
 }
 
+// answeredSince says whether any place has answered since then.
+func (b *breaker) answeredSince(t time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answered.After(t)
+}
+
 // knowsSilent says whether a place did not answer when it was last asked.
 func (b *breaker) knowsSilent(at place) bool {
 	b.mu.Lock()

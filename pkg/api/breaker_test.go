@@ -131,6 +131,47 @@ func TestReadyAgainWithoutTraffic(t *testing.T) {
 	})
 }
 
+// TestCutOffWithoutTraffic: a node to which nobody sends finds out that Kafka does not answer it, also for a load
+// balancer that hangs up early; one partition that is silent by itself is no such sign.
+func TestCutOffWithoutTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		ready := func() int {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return n.ask(httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil)).status
+		}
+		away := int32(1)
+		n.setAway(&away)
+		for range 100 {
+			if got := ready(); got != 200 {
+				t.Fatalf("readyz %d while one partition is silent", got)
+			}
+			time.Sleep(askAfter)
+		}
+		n.setAway(nil)
+		ready()
+		n.silence(true)
+		if got := ready(); got != 200 { // Kafka has answered just now
+			t.Errorf("readyz %d", got)
+		}
+		time.Sleep(askAfter)
+		began := time.Now()
+		if got := ready(); got != 503 || time.Since(began) > firstProbeTimeout+n.config.SyncTimeout {
+			t.Errorf("readyz %d after %s", got, time.Since(began))
+		}
+		began = time.Now()
+		if got := ready(); got != 503 || time.Since(began) != 0 {
+			t.Errorf("readyz %d after %s, though it is known", got, time.Since(began))
+		}
+		n.silence(false)
+		time.Sleep(probeEvery)
+		if got := ready(); got != 200 {
+			t.Errorf("readyz %d", got)
+		}
+	})
+}
+
 // silence makes Kafka answer nothing, or answer again.
 func (n *node) silence(on bool) {
 	n.mu.Lock()
@@ -337,7 +378,7 @@ func TestRetryAfterWhereverItMayHelp(t *testing.T) {
 	n := newNode(t)
 	for kind := compute.KindInternal; kind <= compute.KindTimeout; kind++ {
 		var r *refusal
-		if !errors.As(n.refuse("boot", &compute.Error{Kind: kind, Message: "no"}), &r) {
+		if !errors.As(n.refuse(t.Context(), "boot", &compute.Error{Kind: kind, Message: "no"}), &r) {
 			t.Fatal(kind)
 		}
 		after, err := strconv.Atoi(r.header.Get("Retry-After"))

@@ -38,15 +38,23 @@ func (s *Server) routeCatalog(api huma.API) {
 	route(s, api,
 		change("add-capability", http.MethodPost, "/v1/capabilities", "Add a capability, or values to it", capabilities),
 		s.addCapability)
-	route(s, api,
-		change("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}", "Remove a capability", capabilities),
-		s.removeCapability)
+	removal := change("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}",
+		"Remove a capability, or values of it", capabilities)
+	removal.Description += " A capability cannot be removed while a flavor may be combined with it, a value not while " +
+		"instances wait for it or start with it. Machines that run are not touched."
+	route(s, api, removal, s.removeCapability)
 	route(s, api, get("list-quotas", "/v1/quotas", "List quotas and usage", quotas), s.listQuotas)
 	route(s, api, get("show-quota", "/v1/quotas/{project}", "Show a project's quota and usage", quotas), s.showQuota)
 	route(s, api, huma.Operation{
 		OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/quotas/{project}", Tags: quotas,
 		Summary: "Replace a project's own limits",
 	}, s.setQuota)
+	route(s, api, huma.Operation{
+		OperationID: "change-quota", Method: http.MethodPatch, Path: "/v1/quotas/{project}", Tags: quotas,
+		Summary: "Change some of a project's own limits",
+		Description: "What is left out stays, and null takes a limit out (RFC 7396). It is decided upon the limits " +
+			"that there are then, so two that change different ones at once both count, or one is refused with 409.",
+	}, s.changeQuota)
 }
 
 type noInput struct{}
@@ -178,12 +186,37 @@ func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*ch
 }
 
 type removeCapabilityInput struct {
-	Axis   compute.AxisName `path:"axis"`
-	DryRun bool             `query:"dry_run"`
+	Axis   compute.AxisName    `path:"axis"`
+	Value  []compute.AxisValue `query:"value,explode" doc:"Only this value; repeatable. Left out, the whole capability." nullable:"false"`
+	Drain  bool                `query:"drain" doc:"With value: also while instances wait for it. Their queues take no more requests, and go once nothing waits or starts there."`
+	DryRun bool                `query:"dry_run"`
+}
+
+// noteValues has the audit tell the removal of values from that of the axis.
+func noteValues(ctx context.Context, axis compute.AxisName, values []compute.AxisValue) {
+	text := string(axis) + "="
+	for n, v := range values {
+		if v.Check() != nil {
+			return
+		}
+		if n > 0 {
+			text += ","
+		}
+		text += string(v)
+	}
+	audit.Target(ctx, "capability", axis, text)
 }
 
 func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
+	if in.Drain && len(in.Value) == 0 {
+		return nil, compute.Invalid("drain", "true", "say which values to remove: a whole capability has nothing to drain, "+
+			"as it goes only once no flavor has it")
+	}
 	return s.change(ctx, in.DryRun, func() (Change, error) {
+		if len(in.Value) > 0 {
+			noteValues(ctx, in.Axis, in.Value)
+			return s.config.Catalog.RemoveValues(ctx, in.Axis, in.Value, in.Drain, in.DryRun)
+		}
 		return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun)
 	})
 }
@@ -226,6 +259,24 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{
 			Project: in.Project, Limits: in.Body.Limits, Classes: classes, Weight: in.Body.Weight,
 		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &quotaOutput{Body: s.quotaView(in.Project)}, nil
+}
+
+type changeQuotaInput struct {
+	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
+	Body    rest.QuotaChange
+}
+
+func (s *Server) changeQuota(ctx context.Context, in *changeQuotaInput) (*quotaOutput, error) {
+	if err := checkQuotaProject(in.Project); err != nil {
+		return nil, err
+	}
+	_, err := s.change(ctx, false, func() (Change, error) {
+		return Change{}, s.config.Catalog.ChangeQuota(ctx, in.Project, in.Body.Apply)
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -170,4 +171,91 @@ func TestQuotas(t *testing.T) {
 	n.do("PUT", "/v1/quotas/default", `{}`).refused(422, compute.KindInvalid)
 	n.do("GET", "/v1/quotas/No", nil).refused(422, compute.KindInvalid)
 	n.do("PUT", "/v1/quotas/No", `{"limits":{}}`).refused(422, compute.KindInvalid)
+}
+
+// TestChangedQuotas: what is not named stays, and null takes a limit out.
+func TestChangedQuotas(t *testing.T) {
+	n := newNode(t)
+	own := func() (q compute.Quota) { q, _ = n.config.Catalog.Quota("web"); return q }
+	one := compute.Quota{Project: "web", Limits: compute.Resources{compute.VCPU: 1}, Classes: compute.ClassLimits{}}
+	for _, step := range []struct {
+		body string
+		want func(*compute.Quota)
+	}{
+		{`{"limits":{"VCPU":1}}`, func(*compute.Quota) {}},
+		{`{"limits":{"INSTANCES":5}}`, func(q *compute.Quota) { q.Limits[compute.Instances] = 5 }},
+		{`{"weight":3}`, func(q *compute.Quota) { q.Weight = 3 }},
+		{`{"priorities":{"high":{"VCPU":4,"DISK_GB":7}}}`, func(q *compute.Quota) {
+			q.Classes[compute.PriorityHigh] = compute.Resources{compute.VCPU: 4, compute.DiskGB: 7}
+		}},
+		{`{"limits":{"VCPU":null,"DISK_GB":null},"priorities":{"high":{"DISK_GB":null}}}`, func(q *compute.Quota) {
+			delete(q.Limits, compute.VCPU)
+			delete(q.Classes[compute.PriorityHigh], compute.DiskGB)
+		}},
+		{`{}`, func(*compute.Quota) {}},
+	} {
+		step.want(&one)
+		into[rest.QuotaView](n.do("PATCH", "/v1/quotas/web", step.body), 200)
+		if !own().Same(one) {
+			t.Errorf("after %s: %+v, want %+v", step.body, own(), one)
+		}
+	}
+	for _, body := range []string{
+		`{"limits":{"VCPU":-1}}`, `{"weight":101}`, `{"priorities":{"urgent":{"VCPU":1}}}`, `{"priorities":{"":{"VCPU":1}}}`,
+		`{"limits":{"CPU":1}}`,
+	} {
+		n.do("PATCH", "/v1/quotas/web", body).refused(422, compute.KindInvalid)
+	}
+	into[rest.QuotaView](n.do("PATCH", "/v1/quotas/web",
+		`{"limits":{"INSTANCES":null},"weight":0,"priorities":{"high":{"VCPU":null}}}`), 200)
+	if q, has := n.config.Catalog.Quota("web"); has {
+		t.Errorf("nothing is left, and there is %+v", q)
+	}
+}
+
+// TestRemoveValues: some values of a capability go and the others stay; while instances wait for one of them only with
+// drain. What cannot be meant so never removes the capability, which no flavor has here.
+func TestRemoveValues(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	removes := func(query string, status int) answer {
+		t.Helper()
+		a := n.do("DELETE", "/v1/capabilities/"+query, nil)
+		if a.status != status {
+			t.Errorf("%s: %d %s", query, a.status, a.body)
+		}
+		return a
+	}
+	has := func(axis string, want ...compute.AxisValue) {
+		t.Helper()
+		var got []compute.AxisValue
+		for _, v := range into[rest.Capability](n.do("GET", "/v1/capabilities/"+axis, nil), 200).Values {
+			got = append(got, v.Value)
+		}
+		equal(t, "values of "+axis, want, got)
+	}
+	n.has(instance(id1, "web", compute.StateQueued, func(i *compute.Instance) {
+		i.Boot.With, i.Queue = compute.Choices{"gpu": "a100"}, "m1.small.gpu-a100"
+	}))
+	p := removes("gpu?value=a100", 409).refused(409, compute.KindConflict)
+	if !strings.Contains(p.Detail, "m1.small.gpu-a100 1") || !strings.Contains(p.Remedy, "--drain") {
+		t.Errorf("%+v", p)
+	}
+	would := into[rest.Change](removes("gpu?value=a100&drain=true&dry_run=true", 200), 200)
+	equal(t, "dry run", rest.Change{DryRun: true, Removed: 1, Total: 2, Limit: 20000}, would)
+	has("gpu", "a100", "h100")
+	removes("gpu?value=a100&value=h100&drain=true", 409) // it would have none left
+	removes("gpu?value=b200", 404)
+	did := into[rest.Change](removes("gpu?value=a100&drain=true", 200), 200)
+	equal(t, "removed", rest.Change{Removed: 1, Total: 2, Limit: 20000}, did)
+	has("gpu", "h100")
+
+	more := rest.Capability{Axis: "net", Values: []rest.CapabilityValue{{Value: "a"}, {Value: "b"}, {Value: "c"}}}
+	into[rest.Change](n.do("POST", "/v1/capabilities", more), 200)
+	for _, query := range []string{"?value=", "?value=&value=a", "?value=%zz", "?value=a;b", "?values=a", "?drain=true"} {
+		removes("net"+query, 422)
+	}
+	has("net", "a", "b", "c")
+	removes("net?value=c&value=a", 200)
+	has("net", "b")
 }

@@ -103,15 +103,18 @@ type FlavorChanger interface {
 	RemoveFlavor(ctx context.Context, name compute.FlavorName, dry bool) (Change, error)
 }
 
-// CapabilityChanger changes the axes, as FlavorChanger does the flavors.
+// CapabilityChanger changes the axes, as FlavorChanger does the flavors. RemoveValues needs at least one value, and is
+// refused while instances wait for one, unless drain lets them: their queues close, and go once nothing needs them.
 type CapabilityChanger interface {
 	AddCapability(ctx context.Context, c compute.Capability, dry bool) (Change, error)
 	RemoveCapability(ctx context.Context, axis compute.AxisName, dry bool) (Change, error)
+	RemoveValues(ctx context.Context, a compute.AxisName, v []compute.AxisValue, drain, dry bool) (Change, error)
 }
 
-// QuotaChanger replaces the limits of one project.
+// QuotaChanger replaces the limits of one project, or changes those that there are when that is decided.
 type QuotaChanger interface {
 	SetQuota(ctx context.Context, q compute.Quota) error
+	ChangeQuota(ctx context.Context, p compute.Project, change func(compute.Quota) (compute.Quota, error)) error
 }
 
 // Catalog is all of what operators offer: one thing that reads and changes it.

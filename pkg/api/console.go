@@ -122,7 +122,7 @@ func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, er
 func (s *Server) unansweredBy(h compute.HostID, show *presenter) error {
 	heard := "and was never heard of"
 	if last, ok := s.views.hosts.get(h); ok {
-		heard = "and was last heard " + time.Since(last.at).Truncate(time.Second).String() + " ago"
+		heard = "and was last heard " + last.age(s.moment()).Truncate(time.Second).String() + " ago"
 	}
 	return &compute.Error{
 		Kind: compute.KindTimeout, Field: "host", Value: string(show.host(h)),

@@ -55,7 +55,7 @@ func (s *Server) stream(h huma.Context, in *eventsInput, w events.Wish) {
 	}
 	defer t.leave()
 	if err := t.listen(h.Context()); err != nil {
-		s.answer(h, s.refuse(followEvents, err))
+		s.answer(h, s.refuse(h.Context(), followEvents, err))
 		return
 	}
 	for name, value := range map[string]string{

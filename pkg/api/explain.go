@@ -264,8 +264,8 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 }
 
 // What becomes of boots that nobody asked for yet, and how much room there is, are judged anew for each answer: every
-// host for every kind of machine. Any reader may ask, so both the work of one answer and the answers at once are
-// bounded.
+// host for every kind of machine, or every queue of a page. Any reader may ask, so both the work of one answer and the
+// answers at once are bounded.
 const (
 	mostJudged    = 4_000_000 // for one answer: 64 kinds on 10,000 hosts, one or two seconds of a processor
 	judgingAtOnce = 2

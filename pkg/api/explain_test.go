@@ -6,12 +6,15 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/wire"
@@ -232,6 +235,32 @@ func TestWhatIsTooMuchForOneAnswer(t *testing.T) {
 	refused(n.do("GET", "/v1/capacity?by=gpu", nil), "flavor", "give one flavor")
 }
 
+// TestPagesOfQueuesAreJudgedWithinABound: a page has as many queues as hosts can be judged for, and a walk has them
+// all.
+func TestPagesOfQueuesAreJudgedWithinABound(t *testing.T) {
+	n := newNode(t)
+	n.offer() // three queues
+	n.hears(offering("h1", 8))
+	n.hears(offering("h2", 8))
+	page := func(query string) rest.Queues { return into[rest.Queues](n.do("GET", "/v1/queues"+query, nil), 200) }
+	all := page("")
+	if len(all.Items) != 3 || all.Next != "" {
+		t.Fatalf("%+v", all)
+	}
+	for judged, most := range map[int]int{7: 3, 6: 3, 5: 2, 4: 2, 3: 1, 1: 1} {
+		n.judged = judged
+		got := page("")
+		if len(got.Items) != most {
+			t.Errorf("%d queues are judged for 2 hosts each, where %d may be in all", len(got.Items), judged)
+		}
+		for got.Next != "" {
+			more := page("?marker=" + got.Next)
+			got.Items, got.Next = append(got.Items, more.Items...), more.Next
+		}
+		equal(t, "the walk", all, got)
+	}
+}
+
 // TestFewAnswersJudgeHostsAtOnce, and a caller that goes away leaves its place.
 func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
 	n := newNode(t)
@@ -243,6 +272,7 @@ func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
 			httptest.NewRequestWithContext(ctx, "POST", "/v1/placements", strings.NewReader(`{"flavor":"m1.small"}`)),
 			httptest.NewRequestWithContext(ctx, "GET", "/v1/explain?flavor=m1.small", nil),
 			httptest.NewRequestWithContext(ctx, "GET", "/v1/capacity", nil),
+			httptest.NewRequestWithContext(ctx, "GET", "/v1/queues", nil),
 		} {
 			if a := n.ask(req); a.status != status || status == 503 && a.header.Get("Retry-After") == "" {
 				t.Errorf("%s %s: %d %q %s", req.URL, when, a.status, a.header, a.body)
@@ -264,5 +294,16 @@ func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
 	}
 	if len(n.judging) != judgingAtOnce-1 {
 		t.Errorf("%d are answered", len(n.judging))
+	}
+}
+
+// TestStandingsAreDocumented: the API's document names all that a host can be to a machine.
+func TestStandingsAreDocumented(t *testing.T) {
+	by, _ := reflect.TypeFor[rest.Standings]().FieldByName("By")
+	named := strings.FieldsFunc(by.Tag.Get("doc"), func(r rune) bool { return strings.ContainsRune(" :,.", r) })
+	for s := explain.Standing(0); s.String() != "unknown"; s++ {
+		if !slices.Contains(named, s.String()) {
+			t.Errorf("%s is not among them: %q", s, named)
+		}
 	}
 }

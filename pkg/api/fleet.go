@@ -22,7 +22,8 @@ func (s *Server) routeFleet(api huma.API) {
 		Description: "By name, in pages. What is there throughout a walk from marker to marker is seen exactly " +
 			"once; a marker stays good " +
 			"when the queue at its place goes, and on every node. A page costs what is on it, however many " +
-			"queues there are.",
+			"queues there are: each host is judged for each of them, so in a cell of many hosts a page may have fewer " +
+			"than its limit, and a marker behind it.",
 	}, s.listQueues)
 	route(s, api, huma.Operation{
 		OperationID: "show-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: []string{"queues"},
@@ -64,7 +65,7 @@ type listQueuesInput struct {
 
 type queuesOutput struct{ Body rest.Queues }
 
-func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutput, error) {
+func (s *Server) listQueues(ctx context.Context, in *listQueuesInput) (*queuesOutput, error) {
 	if in.Flavor != "" {
 		if err := in.Flavor.Check(); err != nil {
 			return nil, err
@@ -75,9 +76,18 @@ func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutp
 		busy := s.views.instances.busyQueues()
 		wanted = func(q *compute.Queue) bool { return q.Error != "" || busy[q.Name] }
 	}
+	done, err := s.beginJudging(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	in.Limit = min(in.Limit, max(s.judged/max(s.views.hosts.len(), 1), 1))
 	page, next := s.views.queues.page(in.Flavor, in.Paging, wanted)
 	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}, Next: next}}
 	for _, q := range page {
+		if err := ctx.Err(); err != nil {
+			return nil, notJudged(err)
+		}
 		out.Body.Items = append(out.Body.Items, s.queueView(q))
 	}
 	return out, nil

@@ -249,6 +249,13 @@ func (v *hosts) get(h compute.HostID) (lastBeacon, bool) {
 	return found, ok
 }
 
+// len is how many hosts there are.
+func (v *hosts) len() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.names.Len()
+}
+
 // silent says whether a host has said nothing for so long that nobody knows
 // what it does. One never heard of counts from when the topic was read.
 func (v *hosts) silent(h compute.HostID, now moment) bool {

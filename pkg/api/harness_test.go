@@ -8,22 +8,23 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 const (
 	id1 = compute.InstanceID("11111111-1111-4111-8111-111111111111")
@@ -223,7 +224,10 @@ func nodeThat(t testing.TB, change func(*Config)) *node {
 		Topics: topics, Log: writer{n}, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
 		Members: func(key compute.GroupKey) int { return n.Server.Members(key) },
 	})
-	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Heard: heard{n}, Catalog: testCatalog{n.catalog}}
+	c := Config{
+		Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Heard: heard{n}, Catalog: testCatalog{n.catalog},
+		Blocked: time.Hour, // a listener that reads nothing for a while is on a busy machine, not gone
+	}
 	change(&c)
 	s, err := New(c)
 	if err != nil {
@@ -278,8 +282,22 @@ func (s testCatalog) RemoveCapability(ctx context.Context, a compute.AxisName, d
 	return counts(c), err
 }
 
+func (s testCatalog) RemoveValues(
+	ctx context.Context, a compute.AxisName, values []compute.AxisValue, drain, dry bool,
+) (Change, error) {
+	c, err := s.Service.RemoveCapability(ctx, a, values, flavors.How{DryRun: dry, Drain: drain})
+	return counts(c), err
+}
+
 func (s testCatalog) SetQuota(ctx context.Context, q compute.Quota) error {
 	_, err := s.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+func (s testCatalog) ChangeQuota(
+	ctx context.Context, p compute.Project, change func(compute.Quota) (compute.Quota, error),
+) error {
+	_, err := s.Service.ChangeQuota(ctx, p, change)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -80,7 +81,7 @@ func TestOpenAPIHolds(t *testing.T) {
 			ids[op.OperationID] = true
 		}
 	}
-	if len(ids) != 54 {
+	if len(ids) != 56 {
 		t.Errorf("%d operations", len(ids))
 	}
 }
@@ -176,7 +177,7 @@ func TestCausesGoToTheLog(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	n := newNode(t)
 	n.log = zap.New(core)
-	err := n.refuse("boot", errors.New("password wrong"))
+	err := n.refuse(t.Context(), "boot", errors.New("password wrong"))
 	var p *rest.Problem
 	if !errors.As(err, &p) || p.Status != 500 || strings.Contains(p.Detail, "password") {
 		t.Errorf("answered %+v", err)
@@ -184,9 +185,24 @@ func TestCausesGoToTheLog(t *testing.T) {
 	if logged.Len() != 1 || !strings.Contains(logged.All()[0].ContextMap()["error"].(string), "password wrong") {
 		t.Errorf("logged %+v", logged.All())
 	}
-	n.refuse("boot", compute.NotFound("flavor", "x", ""))
+	n.refuse(t.Context(), "boot", compute.NotFound("flavor", "x", ""))
 	if logged.Len() != 1 {
 		t.Error("what the caller did wrong is none of the operator's business")
+	}
+}
+
+// TestCausesAreFoundByTheRequest that the caller was told.
+func TestCausesAreFoundByTheRequest(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	n := newNode(t)
+	n.log = zap.New(core)
+	n.offer()
+	n.fail = errors.New("no brokers")
+	req := httptest.NewRequest("POST", "/v1/instances", strings.NewReader(`{"flavor": "m1.small"}`))
+	req.Header.Set(audit.RequestHeader, "3f2")
+	a := n.ask(req)
+	if a.status != 504 || logged.Len() != 1 || logged.All()[0].ContextMap()["request"] != "3f2" {
+		t.Errorf("%d %s; logged %+v", a.status, a.body, logged.All())
 	}
 }
 

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -38,8 +39,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return nil
 	}
 	m := &Metrics{}
-	m.requests = m.Counters("berth_api_requests_total", "HTTP requests answered, by operation and status.",
-		"operation", "status")
+	m.requests = m.Counters("berth_api_requests_total", "HTTP requests answered, by operation and status; 500 also for "+
+		"one whose connection ended since its handler panicked.", "operation", "status")
 	m.took = m.Histograms("berth_api_request_seconds", "Seconds until a request was answered, by operation.",
 		telemetry.Short(), "operation")
 	m.refused = m.Counters("berth_api_refused_total",
@@ -100,13 +101,16 @@ func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
 		next(ctx)
 		return
 	}
-	began := time.Now()
+	began, status := time.Now(), http.StatusInternalServerError // where it panics, which ends the connection
+	defer func() {
+		op := ctx.Operation().OperationID
+		m.requests.WithLabelValues(op, strconv.Itoa(status)).Inc()
+		if op != followEvents { // that takes as long as somebody listens
+			m.took.WithLabelValues(op).Observe(telemetry.Since(began))
+		}
+	}()
 	next(ctx)
-	op := ctx.Operation().OperationID
-	m.requests.WithLabelValues(op, strconv.Itoa(ctx.Status())).Inc()
-	if op != followEvents { // that takes as long as somebody listens
-		m.took.WithLabelValues(op).Observe(telemetry.Since(began))
-	}
+	status = ctx.Status()
 }
 
 func (m *Metrics) listenerEnded(why string) {

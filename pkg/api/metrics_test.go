@@ -59,6 +59,23 @@ func TestMetricsSayWhatWasAnswered(t *testing.T) {
 	}
 }
 
+// TestMetricsCountPanics as 500, which an alert goes by.
+func TestMetricsCountPanics(t *testing.T) {
+	n := newNode(t)
+	r := n.counted()
+	n.config.Catalog = fragile{n.config.Catalog}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it does not panic")
+			}
+		}()
+		n.do("PUT", "/v1/quotas/web", `{"limits":{"VCPU":1}}`)
+	}()
+	telemetrytest.Is(t, r, 1, "berth_api_requests_total", "operation", "set-quota", "status", "500")
+	telemetrytest.Is(t, r, 1, "berth_api_request_seconds", "operation", "set-quota")
+}
+
 func TestMetricsSayThatKafkaIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

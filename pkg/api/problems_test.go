@@ -142,7 +142,7 @@ func (d document) badRequests(path, method string, op *operation) []bad {
 // valid is a body that would do, so that only the rest is wrong.
 func valid(op *operation) string {
 	switch op.OperationID {
-	case "set-quota":
+	case "set-quota", "change-quota":
 		return `{"limits":{"VCPU":1}}`
 	case "create-group":
 		return `{"name":"web","policy":"affinity"}`
@@ -152,7 +152,7 @@ func valid(op *operation) string {
 		return `{"policy":"affinity"}`
 	case "boot":
 		return `{"flavor":"m1.small"}`
-	case "boot-set":
+	case "boot-set", "boot-group":
 		return `{"boots":[{"flavor":"m1.small"},{"flavor":"m1.small"}]}`
 	}
 	return ""
@@ -227,4 +227,36 @@ func (j referee) wrong(a answer) string {
 		return fmt.Sprintf("%d bytes: echoes what it was sent", len(a.body))
 	}
 	return ""
+}
+
+// TestNoUserDataInAProblem: what does not fit is not shown where it may be user data or a key, in sets and mixes too.
+func TestNoUserDataInAProblem(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	const secret = "#cloud-config hunter2"
+	wrong := map[string][]string{}
+	for _, boot := range []string{
+		`"` + secret + `"`, `{"flavor":"m1.small","user_data":"` + secret + `"}`,
+		`{"flavor":"m1.small","ssh_keys":"` + secret + `"}`, `{"flavor":"m1.small","ssh_keys":[7,"` + secret + `"]}`,
+	} {
+		set := `{"boots":[{"flavor":"m1.small"},` + boot + `]}`
+		wrong["/v1/instances"] = append(wrong["/v1/instances"], boot)
+		wrong["/v1/sets"] = append(wrong["/v1/sets"], set)
+		wrong["/v1/groups/near/boot"] = append(wrong["/v1/groups/near/boot"], set)
+		wrong["/v1/placements"] = append(wrong["/v1/placements"], boot, `{"mix":[`+boot+`]}`)
+	}
+	wrong["/v1/sets"] = append(wrong["/v1/sets"], `{"boots":"`+secret+`"}`)
+	wrong["/v1/placements"] = append(wrong["/v1/placements"], `{"mix":"`+secret+`"}`)
+	for path, bodies := range wrong {
+		for _, body := range bodies {
+			a := n.do("POST", path, body)
+			if a.refused(422, compute.KindInvalid); strings.Contains(string(a.body), "hunter2") {
+				t.Errorf("%s %s:\n%s", path, body, a.body)
+			}
+		}
+	}
+	p := n.do("POST", "/v1/sets", `{"boots":[{"flavor":7},{"flavor":"m1.small"}]}`).refused(422, compute.KindInvalid)
+	if p.Value != "7" {
+		t.Errorf("other values are shown: %+v", p)
+	}
 }

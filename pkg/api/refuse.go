@@ -3,6 +3,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,13 +57,15 @@ func (s *Server) answer(ctx huma.Context, r *refusal) {
 
 // refuse is the answer for an error. What the caller does not get to see, the
 // causes of our own faults, goes to the log.
-func (s *Server) refuse(op string, err error) *refusal {
+func (s *Server) refuse(ctx context.Context, op string, err error) *refusal {
 	var e *compute.Error
 	if !errors.As(err, &e) {
 		e = &compute.Error{Kind: compute.KindInternal, Cause: err}
 	}
 	if e.Kind == compute.KindInternal || e.Cause != nil {
-		s.log.Error("request failed", zap.String("operation", op), zap.Stringer("kind", e.Kind), zap.Error(err))
+		request, _ := ctx.Value(requestKey{}).(string)
+		s.log.Error("request failed", zap.String("operation", op), zap.String("request", request),
+			zap.Stringer("kind", e.Kind), zap.Error(err))
 	}
 	if e.Kind == compute.KindInternal && e.Message == "" {
 		internal := *e
@@ -116,7 +119,7 @@ func (s *Server) transformProblem(ctx huma.Context, _ string, v any) (any, error
 // fromHuma says what does not fit the schema in our words: which field, what it
 // was, and what to give instead.
 func fromHuma(m *huma.ErrorModel) *rest.Problem {
-	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind}
+	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind.String()}
 	for _, e := range m.Errors {
 		if e != nil {
 			p.Errors = append(p.Errors, rest.Defect{
@@ -181,14 +184,13 @@ func fieldOf(location string) string {
 	return field
 }
 
-// shownValue is what a problem shows of a value that does not fit: problems end up in logs, so nothing of a body in
-// which user data may be, and nothing large or hostile in full.
+// shownValue is what a problem shows of a value that does not fit: problems end up in logs, so nothing in which user
+// data may be, and nothing large or hostile in full.
 func shownValue(location string, v any) any {
 	const most = 200
 	switch v := v.(type) {
 	case string:
-		if location == "body" || strings.HasPrefix(location, "body.user_data") ||
-			strings.HasPrefix(location, "body.ssh_keys") {
+		if mayHoldUserData(location) {
 			return nil
 		}
 		if len(v) > most {
@@ -199,4 +201,15 @@ func shownValue(location string, v any) any {
 		return v
 	}
 	return nil
+}
+
+// mayHoldUserData says whether what is at a location of huma's, as in body.boots[0].ssh_keys[1], is user data, a key,
+// or stands in place of something that has such fields. Boots are in lists too, so the last name alone counts.
+func mayHoldUserData(location string) bool {
+	name, _, _ := strings.Cut(location[strings.LastIndex(location, ".")+1:], "[")
+	switch name {
+	case "body", "boots", "mix", "user_data", "ssh_keys":
+		return true
+	}
+	return false
 }

@@ -185,6 +185,70 @@ func TestHeldIsHeld(t *testing.T) {
 	show(rest.ReservationView{State: "waiting", Taken: 1, Started: 1})
 }
 
+// TestHeldIsWhole: a reservation of which a placeholder has ended, or ends, is not held, and says so.
+func TestHeldIsWhole(t *testing.T) {
+	until := start.Add(time.Hour)
+	of := func(id compute.InstanceID, s compute.State) compute.Instance {
+		i := placeholder(id, s, start, until, "")
+		i.Boot.Rules.Placeholder.Size = 4
+		if s == compute.StateDeleted {
+			i.Reason = &compute.Reason{Code: compute.Cancelled}
+		}
+		return i
+	}
+	const active, queued = compute.StateActive, compute.StateQueued
+	const deleting, deleted = compute.StateDeleting, compute.StateDeleted
+	for name, c := range map[string]struct {
+		last   []compute.State // of the last of the four; none: it is not known, or no more
+		others compute.State
+		state  string
+		says   string // empty: no reason
+	}{
+		"all are held":             {[]compute.State{active}, active, "held", ""},
+		"one has ended":            {[]compute.State{deleted}, active, "waiting", "1 of its 4 placeholders have ended"},
+		"one ends":                 {[]compute.State{deleting}, active, "waiting", "1 of its 4 placeholders have ended"},
+		"one has ended, one waits": {[]compute.State{deleted}, queued, "waiting", "1 of its 4 placeholders have ended"},
+		"one waits":                {[]compute.State{queued}, active, "waiting", ""},
+		"one is not known":         {nil, active, "waiting", ""},
+		"all have ended":           {[]compute.State{deleted}, deleted, "ended", "deleted before it ran"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.hears(compute.Beacon{Host: "h1", At: time.Now()})
+			n.has(of(id1, c.others), of(id2, c.others), of(id3, c.others))
+			for _, s := range c.last {
+				n.has(of(id4, s))
+			}
+			got := into[rest.ReservationView](n.do("GET", "/v1/reservations/nightly", nil), 200)
+			said := ""
+			if got.Reason != nil {
+				said = got.Reason.Message
+			}
+			if got.State != c.state || (said == "") != (c.says == "") || !strings.Contains(said, c.says) {
+				t.Errorf("%s: %q, %+v", got.State, said, got)
+			}
+		})
+	}
+}
+
+// TestMadeAgainIsHeld: a reservation that is made again while placeholders of the one before end is held by its own.
+func TestMadeAgainIsHeld(t *testing.T) {
+	n := newNode(t)
+	n.hears(compute.Beacon{Host: "h1", At: time.Now()})
+	of := func(id compute.InstanceID, s compute.State, accepted time.Time) compute.Instance {
+		i := placeholder(id, s, start, start.Add(time.Hour), "")
+		i.Boot.Rules.Placeholder.Size, i.AcceptedAt = 2, accepted
+		return i
+	}
+	again := start.Add(time.Minute)
+	n.has(of(id1, compute.StateDeleting, start), of(id2, compute.StateDeleting, start))
+	n.has(of(id3, compute.StateActive, again), of(id4, compute.StateQueued, again))
+	got := into[rest.ReservationView](n.do("GET", "/v1/reservations/nightly", nil), 200)
+	if got.State != "waiting" || got.Reason != nil {
+		t.Errorf("%q, %+v", got.State, got.Reason)
+	}
+}
+
 // TestStarted: what has been on a host goes on when its reservation ends, what has not ends with it.
 func TestStarted(t *testing.T) {
 	for name, c := range map[string]struct {

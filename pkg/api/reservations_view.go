@@ -3,6 +3,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -35,7 +36,7 @@ func (s *presenter) reservationOf(key compute.ReservationKey, list []entry, each
 		Project: key.Project, Name: key.Name, State: reservationEnded, Flavor: b.Flavor, With: b.With, Queue: list[0].queue(),
 		Count: int(of.Size), From: of.From, Until: of.Until, Priority: rest.FromBoot("", "", *b).Priority,
 	}
-	waiting, accepted := 0, 0
+	waiting, accepted, ended := 0, 0, 0
 	for _, k := range list {
 		p := rest.PlaceholderView{ID: k.key().id, State: rest.State(s.state(k).String())}
 		if i := k.instance; i != nil {
@@ -52,6 +53,7 @@ func (s *presenter) reservationOf(key compute.ReservationKey, list []entry, each
 		case k.instance == nil:
 			accepted++
 		case !k.instance.HoldsRoom():
+			ended++
 		case s.state(k) == compute.StateActive:
 			out.Held++
 		default:
@@ -67,21 +69,36 @@ func (s *presenter) reservationOf(key compute.ReservationKey, list []entry, each
 			out.Placeholders = append(out.Placeholders, p)
 		}
 	}
+	// Of a reservation that was made again, what ends of the one before may be listed beside it.
+	missing := out.Count - accepted - waiting - out.Held
+	ended = max(0, min(ended, missing))
 	switch {
 	case accepted > 0:
 		out.State = reservationAccepted
-	case waiting > 0:
+	case waiting > 0, out.Held > 0 && missing > 0:
 		out.State = reservationWaiting
 	case out.Held > 0:
 		out.State = reservationHeld
 	}
-	if out.State != reservationEnded {
+	if out.State == reservationWaiting && ended > 0 {
+		out.Reason = endedInPart(ended, out.Count, out.Reason)
+	} else if out.State != reservationEnded {
 		out.Reason = nil
 	}
 	if each {
 		out.Refused = s.lostTo(key, list[0])
 	}
 	return out
+}
+
+// endedInPart is why hosts will never hold all of a reservation that goes on. first is why the first of its ended
+// placeholders has ended; nil: no record says why.
+func endedInPart(ended, count int, first *rest.Reason) *rest.Reason {
+	why := fmt.Sprintf("%d of its %d placeholders have ended and are not held again", ended, count)
+	if first != nil {
+		why += ": " + first.Message
+	}
+	return &rest.Reason{Code: compute.ReservationEnded, Message: why}
 }
 
 // placeholderOf is the placeholder that an instance waits for; nil: it waits for none.

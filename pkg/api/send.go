@@ -85,7 +85,7 @@ func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
 	ctx, of := context.WithoutCancel(ctx), in.at.partition
 	elsewhere := in.at.topic != s.config.Topics.Requests() // readers do not catch up with it
 	if elsewhere {
-		of = s.anyPartition()
+		of = s.anyPartition(everyPartition)
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -112,20 +112,21 @@ func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
 
 // probeOthers finds out whether others than a place that did not answer do, where this node does not know.
 func (s *Server) probeOthers(ctx context.Context) {
-	of := s.anyPartition()
+	of := s.anyPartition(everyPartition)
 	if came, _ := s.sync(ctx, of, firstProbeTimeout); came == answered {
 		s.writes.nodeAnswers(time.Now())
 		s.reads.answers(time.Now(), place{partition: of})
 	}
 }
 
-// anyPartition is one of which nothing bad is known, if there is one.
-func (s *Server) anyPartition() int32 {
+// anyPartition is one of which nothing bad is known, and another than one, if there is one.
+func (s *Server) anyPartition(but int32) int32 {
 	all := s.config.Partitions
 	first := rand.Int32N(all) // #nosec G404 -- any will do
 	for i := range all {
 		p := (first + i) % all
-		if !s.writes.knowsSilent(place{s.config.Topics.Requests(), p}) && !s.reads.knowsSilent(place{partition: p}) {
+		if p != but && !s.writes.knowsSilent(place{s.config.Topics.Requests(), p}) &&
+			!s.reads.knowsSilent(place{partition: p}) {
 			return p
 		}
 	}
@@ -189,16 +190,29 @@ func (s *Server) sync(caller context.Context, p int32, timeout time.Duration) (o
 	}}
 }
 
+// askAfter is after how long without an answer of Kafka a node that is asked whether it is ready finds out.
+const askAfter = 5 * time.Second
+
 // checkKafka refuses while no part of Kafka answers, as far as is known or can be found out. It is not asked while all
-// goes well.
+// goes well and something was answered a moment ago: a node to which nobody sends would never learn that it is cut off.
 func (s *Server) checkKafka(ctx context.Context) error {
 	now := time.Now()
 	_, writes, _ := s.writes.state(now)
 	_, reads, _ := s.reads.state(now)
+	of := s.anyPartition(everyPartition)
 	if writes == 0 && reads == 0 {
-		return nil
+		if s.writes.answeredSince(now.Add(-askAfter)) || s.reads.answeredSince(now.Add(-askAfter)) {
+			return nil
+		}
+		// A caller that hangs up early does not end it, as with a probe (catchUpTo).
+		ctx = context.WithoutCancel(ctx)
+		if came, _ := s.sync(ctx, of, firstProbeTimeout); came == answered {
+			s.reads.answers(time.Now(), place{partition: of})
+			return nil
+		}
+		of = s.anyPartition(of) // the node does not go by one partition, which may be silent by itself
 	}
-	return s.catchUpTo(ctx, s.anyPartition())
+	return s.catchUpTo(ctx, of)
 }
 
 // sharedSync lets many readers share few Syncs. A reader needs a Sync that began

@@ -159,14 +159,14 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 	op.MaxBodyBytes = max(op.MaxBodyBytes, maxBody) + 1 // huma refuses as much as its bound
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		if behind := s.behind(); len(behind) > 0 {
-			return nil, s.refuse(op.OperationID, notCaughtUp(behind))
+			return nil, s.refuse(ctx, op.OperationID, notCaughtUp(behind))
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, s.refuse(op.OperationID, s.presenter(ctx).refusal(err))
+			return nil, s.refuse(ctx, op.OperationID, s.presenter(ctx).refusal(err))
 		}
 		if err := s.config.Audit.Settle(ctx); err != nil {
-			return nil, s.refuse(op.OperationID, err)
+			return nil, s.refuse(ctx, op.OperationID, err)
 		}
 		return out, nil
 	})

@@ -27,9 +27,17 @@ func (s *Server) routeSets(api huma.API) {
 			"the keys K-1, K-2 and so on stand for, and the request may be repeated as a boot may. The body is at " +
 			"most 512 KiB as it is written to Kafka.",
 	}, s.bootSet)
+	route(s, api, huma.Operation{
+		OperationID: "boot-group", Method: http.MethodPost, Path: "/v1/groups/{group}/boot", Tags: []string{"groups"},
+		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBootBody,
+		Summary: "Boot several machines into a group, all or none",
+		Description: "As POST /v1/sets, and each of them is a member of this group, which a boot may leave out. All on " +
+			"one host, where the policy is affinity.",
+	}, s.bootGroup)
 }
 
-type setInput struct {
+// SetInput is exported for huma, which takes no fields of an embedded type that is not.
+type SetInput struct {
 	Project     compute.Project `query:"project" doc:"Whose instances they are, if the boots do not say."`
 	Key         string          `header:"Idempotency-Key" example:"deploy-42" doc:"1 to 250 printable ASCII characters. Repeated with the same body it answers the instances of the first request; with another body, 409."`
 	Traceparent string          `header:"traceparent" doc:"W3C trace context; it travels with the instances."`
@@ -39,15 +47,33 @@ type setInput struct {
 }
 
 // Resolve takes the key as it was sent, as of a boot.
-func (in *setInput) Resolve(ctx huma.Context) []error {
+func (in *SetInput) Resolve(ctx huma.Context) []error {
 	in.keys = keysIn(ctx)
 	return nil
+}
+
+type groupSetInput struct {
+	Group compute.GroupName `path:"group" example:"web"`
+	SetInput
+}
+
+// bootGroup is bootSet of members of one group.
+func (s *Server) bootGroup(ctx context.Context, in *groupSetInput) (*setOutput, error) {
+	for i := range in.Body.Boots {
+		boot := &in.Body.Boots[i]
+		if boot.Group != "" && boot.Group != in.Group {
+			return nil, inBoot(i, compute.Invalid("group", string(boot.Group),
+				"leave it out, or give "+string(in.Group)+", as the path does"))
+		}
+		boot.Group = in.Group
+	}
+	return s.bootSet(ctx, &in.SetInput)
 }
 
 type setOutput struct{ Body rest.Instances }
 
 // bootSet accepts boots that start all or not at all. It answers once they cannot be lost.
-func (s *Server) bootSet(ctx context.Context, in *setInput) (*setOutput, error) {
+func (s *Server) bootSet(ctx context.Context, in *SetInput) (*setOutput, error) {
 	boots, set, err := s.setRequest(in)
 	if err != nil {
 		return nil, err
@@ -90,7 +116,7 @@ func (s *Server) bootSet(ctx context.Context, in *setInput) (*setOutput, error) 
 }
 
 // setRequest is what the caller wants, checked as far as needs no catalog, and each boot as if it came alone.
-func (s *Server) setRequest(in *setInput) ([]*bootInput, *compute.Request, error) {
+func (s *Server) setRequest(in *SetInput) ([]*bootInput, *compute.Request, error) {
 	if n := len(in.Body.Boots); n < 2 || n > compute.MaxSet {
 		return nil, nil, compute.Invalid("boots", fmt.Sprint(n), fmt.Sprintf("give 2 to %d", compute.MaxSet))
 	}
@@ -181,7 +207,7 @@ func (s *Server) repeatedSet(
 // publishSet returns once the set is safe, and where ids are the caller's, once it is known that it was the first to
 // have them (readBack says why).
 func (s *Server) publishSet(
-	ctx context.Context, in *setInput, boots []*bootInput, written *compute.Request,
+	ctx context.Context, in *SetInput, boots []*bootInput, written *compute.Request,
 ) (*setOutput, error) {
 	offset, err := s.publish(ctx, written)
 	each := written.Boots()

@@ -39,6 +39,29 @@ func TestSetIsOneRecord(t *testing.T) {
 	}
 }
 
+// What is booted into a group is a set of members of it; a boot that names another group is refused.
+func TestBootGroup(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	into[rest.GroupView](n.do("POST", "/v1/groups?project=web", `{"name":"near","policy":"affinity"}`), 200)
+	n.do("POST", "/v1/groups/near/boot?project=web",
+		`{"boots":[{"flavor":"m1.small"},{"flavor":"m1.small","group":"apart"}]}`).refused(422, compute.KindInvalid)
+	n.do("POST", "/v1/groups/none/boot?project=web",
+		`{"boots":[{"flavor":"m1.small"},{"flavor":"m1.small"}]}`).refused(404, compute.KindNotFound)
+	got := into[rest.Instances](n.do("POST", "/v1/groups/near/boot?project=web",
+		`{"boots":[{"name":"a","flavor":"m1.small"},{"name":"b","flavor":"m1.small","group":"near"}]}`), 202).Items
+	recs := n.published()
+	sent, err := wire.DecodeRequest(recs[len(recs)-1])
+	if err != nil || sent.Op != compute.OpBootSet || len(got) != 2 || len(sent.Set) != 2 {
+		t.Fatalf("%+v, %v", sent, err)
+	}
+	for i, b := range sent.Set {
+		if b.Boot.Group() != "near" || got[i].Group != "near" {
+			t.Errorf("boot %d is %+v, shown as %+v", i, b, got[i])
+		}
+	}
+}
+
 func TestSetAgain(t *testing.T) {
 	n := newNode(t)
 	n.offer()

@@ -25,7 +25,8 @@ func (s *Server) routeStory(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "show-story", Method: http.MethodGet, Path: "/v1/instances/{id}/events", Tags: []string{"instances"},
 		Summary: "Tell what became of an instance, and who asked for what",
-		Description: "What its record says of its life, for as long as there is one: 15 days after it ended. Where " +
+		Description: "What its record says of its life, for as long as there is one: 15 days after it ended, or until " +
+			"limits.ended others of its project have ended since. Where " +
 			"this node keeps an audit, who asked for what, of the last 90 days: what went well, and for operators " +
 			"what was refused too. The audit is read from Kafka for each request, about 20,000 entries at most: " +
 			"asked says whether that was enough. For each single change, as long as nodes know them, see /v1/events.",

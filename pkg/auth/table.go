@@ -35,6 +35,7 @@ func Operations() map[string]Need {
 
 		"boot":               {RoleMember, Body, ""},
 		"boot-set":           {RoleMember, Body, ""},
+		"boot-group":         {RoleMember, Body, ""},
 		"list-instances":     {RoleReader, Project, ""},
 		"show-instance":      {RoleReader, Instance, ""},
 		"explain-instance":   {RoleReader, Instance, "counts of hosts; their names are for operators"},
@@ -84,6 +85,7 @@ func Operations() map[string]Need {
 		"add-capability":    {RoleAdmin, Cell, ""},
 		"remove-capability": {RoleAdmin, Cell, ""},
 		"set-quota":         {RoleAdmin, Cell, ""},
+		"change-quota":      {RoleAdmin, Cell, ""},
 		"list-tokens":       {RoleAdmin, Cell, "never a secret"},
 		"create-token":      {RoleAdmin, Cell, "the secret, once"},
 		"revoke-token":      {RoleAdmin, Cell, ""},

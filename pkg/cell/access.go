@@ -4,6 +4,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -161,5 +162,14 @@ func (c Cell) FirstToken(
 		return "", token, err
 	}
 	defer producer.Close()
-	return text, token, producer.Send(ctx, wire.EncodeToken(token).To(c.Topics().Tokens(), 0))
+	for range behindTries { // the topic is there: a broker that does not know it is behind, and is asked for a second
+		err = producer.Send(ctx, wire.EncodeToken(token).To(c.Topics().Tokens(), 0))
+		if !errors.Is(err, wire.ErrNoTopic) {
+			break
+		}
+	}
+	return text, token, err
 }
+
+// behindTries is how often brokers are asked for a topic that was just made.
+const behindTries = 10

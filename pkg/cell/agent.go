@@ -115,7 +115,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	// it is no condition for being ready. It is read until the agent has ended: to
 	// what was claimed an answer may still come.
 	g.Add("streams", eager{service.Together(
-		read(kafkaread.Options{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands),
+		read(hostStream(topics.Host(o.Host), a), a.Commands),
 		read(kafkaread.Options{Topic: topics.Queues()}, a.Queues),
 		read(kafkaread.Options{Topic: topics.Advice(), Pace: advicePace, MaxWait: 2 * hostWait}, a.Advice),
 	)})
@@ -140,7 +140,7 @@ func takeHome(c Cell, j *journal.Journal, o AgentOptions) (*home.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused())
+	lock, err := o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused(), known.Machines())
 	if err == nil && lock != nil && lock.Was().Journal != "" && lock.Was().Journal != j.ID() {
 		c.Log.Warn("the journal before this one is lost: this one takes its machines over",
 			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),
@@ -165,9 +165,12 @@ const hostWait = 20 * time.Second
 // its own. It goes with the fetch that is next, so an idle host looks at every second.
 const advicePace = 25 * time.Second
 
-// streamStart is where the journal says that the host's stream goes on.
-func streamStart(a *agent.Agent) kafkaread.Start {
-	return kafkaread.At(map[int32]int64{0: a.StartOffset()})
+// hostStream is read from where the journal says that it goes on.
+func hostStream(topic string, a *agent.Agent) kafkaread.Options {
+	return kafkaread.Options{
+		Topic: topic, From: kafkaread.At(map[int32]int64{0: a.StartOffset()}),
+		Missed: func(_ int32, next int64) { a.Missed(next) },
+	}
 }
 
 // eager is a part that others do not wait for.

@@ -5,24 +5,32 @@ package cell
 import (
 	"context"
 	"errors"
-	"syscall"
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
 )
 
 // withRoom makes a part of an agent, and waits where its disk is full: what fills it
 // may be machines, and an agent that ended over it could be started again and again,
-// and would say nothing. An operator that makes room need not think of the agent.
+// and would say nothing. An operator that makes room need not think of the agent. Likewise
+// it waits for the disk of its machines, which may be mounted late.
 func withRoom[T any](ctx context.Context, c Cell, make func(context.Context) (T, error)) (T, error) {
 	said := ""
 	for {
 		made, err := make(ctx)
-		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		why := ""
+		switch {
+		case errors.Is(err, home.ErrAway):
+			why = "waiting for this host's machines: " + err.Error()
+		case compute.DiskFull(err):
+			why = "waiting for room on this host's disk: " + err.Error()
+		default:
 			return made, err
 		}
-		switch why := "waiting for room on this host's disk: " + err.Error(); {
+		switch {
 		case c.Waiting != nil:
 			c.Waiting(why)
 		case why != said:

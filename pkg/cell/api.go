@@ -194,8 +194,22 @@ func (o Offers) RemoveCapability(ctx context.Context, a compute.AxisName, dry bo
 	return shown(ch), err
 }
 
+func (o Offers) RemoveValues(
+	ctx context.Context, a compute.AxisName, values []compute.AxisValue, drain, dry bool,
+) (api.Change, error) {
+	ch, err := o.Service.RemoveCapability(ctx, a, values, flavors.How{DryRun: dry, Drain: drain})
+	return shown(ch), err
+}
+
 func (o Offers) SetQuota(ctx context.Context, q compute.Quota) error {
 	_, err := o.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+func (o Offers) ChangeQuota(
+	ctx context.Context, p compute.Project, change func(compute.Quota) (compute.Quota, error),
+) error {
+	_, err := o.Service.ChangeQuota(ctx, p, change)
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Verify compares what the cell's topics say.
 func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Difference, err error) {
-	b := newTables(c.Topics())
+	b := newTables(c.Topics(), c.logTime())
 	readers := syncers{
 		c.Committed(b.topics.Instances(), b.instances.take),
 		c.Table(b.topics.Hosts(), b.hosts.take),
@@ -30,19 +30,21 @@ func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 		parts = append(parts, r)
 	}
 	err = service.During(ctx, service.Together(parts...), func(ctx context.Context) error {
-		tally, found = verify.Compare(b.facts(c.Partitions, time.Now()))
+		b.time.learn(ctx, b.hosts)
+		looked := b.facts(c.Partitions)
+		tally, found = verify.Compare(looked)
 		if !slices.ContainsFunc(found, restsOnHost) {
 			return nil
 		}
 		// Both sides move: a host is asked for nothing here, so it is waited for.
-		if err := b.awaitBeacons(ctx, found, time.Now()); err != nil {
+		if err := b.awaitBeacons(ctx, found, looked.Beacons); err != nil {
 			return err
 		}
 		if err := readers.Sync(ctx); err != nil {
 			return err
 		}
 		first := found
-		tally, found = verify.Compare(b.facts(c.Partitions, time.Now()))
+		tally, found = verify.Compare(b.facts(c.Partitions))
 		found = slices.DeleteFunc(
 			found,
 			func(d verify.Difference) bool { return restsOnHost(d) && !foundBefore(first, d) },
@@ -96,16 +98,20 @@ func foundBefore(first []verify.Difference, d verify.Difference) bool {
 // tables are all that is compared.
 type tables struct {
 	topics                            wire.Topics
+	time                              *logTime
 	instances, hosts, queues, catalog *latest
 }
 
-func newTables(t wire.Topics) *tables {
-	return &tables{topics: t, instances: newLatest(), hosts: newLatest(), queues: newLatest(), catalog: newLatest()}
+func newTables(names wire.Topics, t *logTime) *tables {
+	return &tables{
+		topics: names, time: t,
+		instances: newLatest(t), hosts: newLatest(t), queues: newLatest(t), catalog: newLatest(t),
+	}
 }
 
-func (b *tables) facts(partitions int32, now time.Time) verify.Facts {
+func (b *tables) facts(partitions int32) verify.Facts {
 	f := verify.Facts{
-		Now:     now,
+		Now:     b.time.now(),
 		Home:    func(p compute.Project) int32 { return wire.Partition(p, partitions) },
 		Beacons: b.beacons(),
 		Queues:  decoded(b.queues, wire.DecodeQueue),
@@ -132,14 +138,19 @@ func (b *tables) beacons() []compute.Beacon { return decoded(b.hosts, wire.Decod
 const beaconPatience = 40 * time.Second
 
 // awaitBeacons waits until every host that a difference rests on has spoken
-// again. One that does not is silent soon, and shows as that.
-func (b *tables) awaitBeacons(ctx context.Context, found []verify.Difference, since time.Time) error {
+// again, after its beacon that was looked at: both have the time of the log, this
+// machine's clock shows another. One that does not is silent soon, and shows as that.
+func (b *tables) awaitBeacons(ctx context.Context, found []verify.Difference, looked []compute.Beacon) error {
 	enough := time.NewTimer(beaconPatience)
 	defer enough.Stop()
+	last := map[compute.HostID]time.Time{}
+	for _, beacon := range looked {
+		last[beacon.Host] = beacon.At
+	}
 	for {
 		spoken := map[compute.HostID]bool{}
 		for _, beacon := range b.beacons() {
-			spoken[beacon.Host] = beacon.At.After(since)
+			spoken[beacon.Host] = beacon.At.After(last[beacon.Host])
 		}
 		if !slices.ContainsFunc(found, func(d verify.Difference) bool { return restsOnHost(d) && !spoken[d.Host] }) {
 			return nil

@@ -152,8 +152,10 @@ func newSimulatedAgents(c Cell, o EverythingOptions) (service.Part, error) {
 	var agents []service.Part
 	if o.QEMU != nil {
 		agents = append(agents, QEMUAgent(c, AgentOptions{
-			Host: "host-01", State: o.Data, Home: home.Place{Dir: o.QEMU.Dir, Setting: "data"}, Journal: o.Journal,
-			Timing: o.Timing,
+			Host: "host-01", State: o.Data, Journal: o.Journal, Timing: o.Timing,
+			Home: home.Place{
+				Dir: o.QEMU.Dir, Setting: "data", IfGone: "remove " + JournalFile(o.Data, "host-01"),
+			},
 		}, *o.QEMU))
 	}
 	for _, h := range o.Hosts {

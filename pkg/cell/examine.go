@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/doctor"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -23,7 +24,6 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	}
 	defer admin.Close()
 	f := doctor.Facts{
-		Now:       time.Now(),
 		Bootstrap: c.Kafka.Brokers[0],
 		Topics:    c.Topics(),
 		Plan:      admin.Plan,
@@ -39,29 +39,46 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	for _, r := range doctor.Internals() {
 		names = append(names, r.Topic)
 	}
-	if f.Own, err = admin.DescribeTopics(ctx, names...); err != nil {
+	if f.Own, f.Refused, err = admin.DescribeTopics(ctx, names...); err != nil {
 		return none, err
 	}
 	if err := c.lists(ctx, &f); err != nil {
 		return none, err
 	}
 	if _, there := f.Own[c.Topics().Audit()]; there {
-		c.lookAtAudit(ctx, admin, &f.Audit)
+		c.lookAtAudit(ctx, admin, f.Now, &f.Audit)
+	}
+	if _, there := f.Own[c.Topics().Instances()]; there {
+		c.lookAtPositions(ctx, &f)
 	}
 	return f, c.shares(ctx, admin, &f)
 }
 
-// lists reads the queue list and the last beacon of every host.
+// positionsPatience is how long the doctor waits for the ends of instances: one of its partitions may have no leader.
+const positionsPatience = 10 * time.Second
+
+// lookAtPositions asks which partitions are set aside. Without that everything else can still be told.
+func (c *Cell) lookAtPositions(ctx context.Context, f *doctor.Facts) {
+	ctx, cancel := context.WithTimeout(ctx, positionsPatience)
+	defer cancel()
+	var err error
+	if f.Aside, err = loop.SetAside(ctx, c.Kafka); err != nil {
+		f.AsideErr = err.Error()
+	}
+}
+
+// lists reads the queue list and the last beacon of every host, and learns from them what time it is.
 func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
-	queues, hosts := newLatest(), newLatest()
+	now := c.logTime()
+	queues, hosts := newLatest(now), newLatest(now)
 	var readers []service.Part
 	for topic, into := range map[string]*latest{c.Topics().Queues(): queues, c.Topics().Hosts(): hosts} {
 		if _, there := f.Own[topic]; there {
 			readers = append(readers, c.Table(topic, into.take))
 		}
 	}
-	nothing := func(context.Context) error { return nil }
-	if err := service.During(ctx, service.Together(readers...), nothing); err != nil {
+	learn := func(ctx context.Context) error { now.learn(ctx, hosts); return nil }
+	if err := service.During(ctx, service.Together(readers...), learn); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -79,13 +96,14 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 		return b, err
 	})
 	slices.Sort(f.Unsigned)
+	f.Now = now.now()
 	return nil
 }
 
 // lookAtAudit reads the newest entries of the last day. Without them everything else can still be told.
-func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, a *doctor.AuditFacts) {
+func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, now time.Time, a *doctor.AuditFacts) {
 	trail := auditTrail{admin, c.Topics().Audit()}
-	first, end, err := trail.Span(ctx, time.Now().AddDate(0, 0, -1))
+	first, end, err := trail.Span(ctx, now.AddDate(0, 0, -1))
 	var recs []wire.Record
 	if err == nil {
 		_, recs, err = trail.Read(ctx, max(first, end-doctor.AuditLooks), end)

@@ -58,6 +58,10 @@ func (h HostsSettings) check(section, whose string, without hostkey.Withdrawn) e
 	errs := []error{
 		config.OneOf(section+".trust", string(h.Trust), string(hostkey.TrustAll), string(hostkey.TrustKeys)),
 	}
+	if h.Trust == "" { // an empty variable takes the place of a file's keys
+		errs = append(errs, compute.Invalid(section+".trust", "",
+			"give one of all, keys, or unset it: empty would let count what nobody has signed"))
+	}
 	if h.Trust == hostkey.TrustKeys && h.Masters == "" {
 		errs = append(errs, compute.Invalid(section+".masters", "",
 			"name the file with the masters of the "+whose+" keys, or say "+section+".trust: all"))

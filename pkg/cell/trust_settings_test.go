@@ -3,12 +3,14 @@
 package cell
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/wire"
@@ -46,6 +48,35 @@ func TestWithdrawnBySettings(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), section+"."+c.field) {
 				t.Errorf("%+v of %s: %v", c, section, err)
 			}
+		}
+	}
+}
+
+// An empty variable over a file's "keys" turns no checks off: it is refused, with its name.
+func TestAnEmptyVariableIsNoTrust(t *testing.T) {
+	dir := t.TempDir()
+	masters, file := filepath.Join(dir, "masters"), filepath.Join(dir, "conductor.yaml")
+	section := ": {trust: keys, masters: " + masters + "}\n"
+	if err := errors.Join(
+		os.WriteFile(masters, []byte(strings.Repeat("07", 32)), 0o600),
+		os.WriteFile(file, []byte("hosts"+section+"publish"+section), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for variables, wanted := range map[string]string{
+		"": "", "BERTH_HOSTS_TRUST=all BERTH_PUBLISH_TRUST=all": "",
+		"BERTH_HOSTS_TRUST=":   "(env BERTH_HOSTS_TRUST)",
+		"BERTH_PUBLISH_TRUST=": "(env BERTH_PUBLISH_TRUST)",
+	} {
+		settings := struct {
+			Hosts   HostsSettings   `yaml:"hosts"`
+			Publish PublishSettings `yaml:"publish"`
+		}{DefaultHosts(), DefaultPublish()}
+		loaded := config.Load(&settings, config.From{File: file, Environ: strings.Fields(variables)})
+		err := loaded.Err(errors.Join(settings.Hosts.Check(), settings.Publish.Check()))
+		if (err == nil) != (wanted == "") || err != nil && (!strings.Contains(err.Error(), wanted) ||
+			!strings.Contains(err.Error(), "give one of all, keys, or unset it")) {
+			t.Errorf("%q: %v, want %q", variables, err, wanted)
 		}
 	}
 }

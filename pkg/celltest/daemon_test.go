@@ -72,6 +72,38 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
+// unready waits until a daemon that is not ready says so and why, and answers all it says. It tries again and again,
+// and what it met last may be only that a busy broker took too long.
+func unready(t *testing.T, face, why string) string {
+	t.Helper()
+	return awaitReadyz(t, face, "it says "+why, func(code int, body string) bool {
+		t.Helper()
+		if code != http.StatusServiceUnavailable {
+			t.Fatalf("readyz: %d %s", code, body)
+		}
+		return strings.Contains(body, why)
+	})
+}
+
+// awaitReadyz waits until a daemon answers so whether it is ready, and answers what it says.
+func awaitReadyz(t *testing.T, face, what string, so func(code int, body string) bool) string {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	lost := time.After(patience)
+	for {
+		code, body := get(t, face+"/readyz")
+		if so(code, body) {
+			return body
+		}
+		select {
+		case <-tick.C:
+		case <-lost:
+			t.Fatalf("not so: %s; /readyz: %d %s", what, code, body)
+		}
+	}
+}
+
 // awaitLog waits until the log matches, and answers the first group.
 func awaitLog(t *testing.T, l *lines, pattern string) string {
 	t.Helper()
@@ -123,10 +155,7 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 
 			base := "http://" + awaitLog(t, log, `listening.*"address": "([0-9.:]+)"`)
 			awaitLog(t, log, `(waiting for Kafka at `+broker+`: .*connection refused)`)
-			code, body := get(t, base+"/readyz")
-			if code != http.StatusServiceUnavailable || !strings.Contains(body, "waiting for Kafka at "+broker) {
-				t.Errorf("readyz: %d %s", code, body)
-			}
+			unready(t, base, "waiting for Kafka at "+broker)
 			if code, body := get(t, base+"/metrics"); code != http.StatusOK ||
 				!strings.Contains(body, "berth_build_info") {
 				t.Errorf("metrics: %d %s", code, body)

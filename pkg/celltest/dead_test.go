@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,6 +38,8 @@ func (r *rig) dies(h compute.HostID) {
 func filled(t *testing.T, b kafkatest.Broker, n int) (*rig, *client.Client, []compute.InstanceID) {
 	t.Helper()
 	r := newRig(t, b, smallHosts(3)...)
+	// A conductor that hears a beacon half of this later than the node does takes the host for alive still.
+	r.deadAfter = 20 * time.Second
 	r.startQueues()
 	r.startConductor("conductor")
 	r.startAPI()
@@ -93,16 +96,18 @@ func TestEvacuate(t *testing.T) {
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Fatalf("nobody is certain, and: %v", err)
 		}
-		dead, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true, Reason: "burnt"})
-		r.must(err)
+		dead := answered(r, func() (client.HostDead, error) {
+			return c.Evacuate(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true, Reason: "burnt"})
+		})
 		if diff := cmp.Diff(map[string]int{"active": 6, "deleting": 2}, dead.Instances); diff != "" {
 			t.Error(diff)
 		}
 		r.await(ids[:2], compute.StateDeleted)
 		r.moved(ids[2:], "host-01")
 		r.uses(c, compute.Instances, 6)
-		again, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true})
-		r.must(err)
+		again := answered(r, func() (client.HostDead, error) {
+			return c.Evacuate(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true})
+		})
 		if again.Fence <= dead.Fence || again.Total() != 0 {
 			t.Errorf("said again: %+v, before: %+v", again, dead)
 		}
@@ -134,8 +139,9 @@ func TestForget(t *testing.T) {
 		r, c, ids := filled(t, b, 3)
 		r.delete(c, ids[:1])
 		r.await(ids[:1], compute.StateDeleting)
-		_, err := c.Forget(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true})
-		r.must(err)
+		answered(r, func() (client.HostDead, error) {
+			return c.Forget(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true})
+		})
 		r.await(ids[:1], compute.StateDeleted)
 		r.await(ids[1:], compute.StateError)
 		r.reason(ids[1], compute.HostLost)
@@ -183,6 +189,9 @@ func TestFenceCommand(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := c.Evacuate(ctx, "host-01", client.DeadHost{Force: true})
+		for ctx.Err() == nil && compute.KindOf(mayPass(err)) == compute.KindUnavailable {
+			_, err = c.Evacuate(ctx, "host-01", client.DeadHost{Force: true})
+		}
 		ended <- err
 	}()
 	r.poll("the host is off for certain", func() bool {

@@ -4,6 +4,7 @@ package celltest
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
+	"time"
 
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/doctor"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
 	"github.com/berth-project/berth/pkg/wire"
@@ -26,7 +27,7 @@ import (
 // examine runs berth doctor on a cell.
 func (r *rig) examine(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	return ran(
+	return reaches(
 		r.t,
 		append(
 			[]string{"doctor", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix},
@@ -55,6 +56,24 @@ func findings(t *testing.T, text string, level doctor.Level) []string {
 	return out
 }
 
+// examined waits until the doctor finds just this of a level, and answers all it says. A broker hears of settings after
+// its controller, and one that is busy may take too long to answer something.
+func (r *rig) examined(level doctor.Level, want []string, ends func(code int, errs string) bool) (out string) {
+	r.t.Helper()
+	var code int
+	var errs string
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("%s, want %q in\n%s\nexit %d %s", level, want, out, code, errs)
+		}
+	}()
+	r.poll(fmt.Sprintf("the doctor finds %d: %s", len(want), level), func() bool {
+		code, out, errs = r.examine("-o", "json")
+		return ends(code, errs) && slices.Equal(want, findings(r.t, out, level))
+	})
+	return out
+}
+
 // A cell in which all runs has nothing that fails; what the doctor warns of is
 // what a test's Kafka is: one broker, with Kafka's own session time.
 func TestDoctorOnAHealthyCell(t *testing.T) {
@@ -64,17 +83,11 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 	c := r.as("p")
 	r.offer(c, nil, []compute.Flavor{small("m1.small")})
 	r.await(r.boot(c, 1, compute.Boot{Flavor: "m1.small"}), compute.StateActive)
-	code, out, errs := r.examine("-o", "json")
-	if code != 0 || errs != "" {
-		t.Errorf("exit %d %s\n%s", code, errs, out)
-	}
 	want := []string{
 		"broker 1: broker.session.timeout.ms: 9000", "cluster: brokers: 1", "queue managers: running: 1",
 		"user data: sealed: no: user data lies open in Kafka",
 	}
-	if diff := cmp.Diff(want, findings(t, out, doctor.Warn)); diff != "" {
-		t.Error(diff)
-	}
+	out := r.examined(doctor.Warn, want, func(code int, errs string) bool { return code == 0 && errs == "" })
 	well := strings.Join(findings(t, out, doctor.OK), "\n")
 	for _, line := range []string{
 		"brokers: Kafka version: v4.3", "cluster: feature share.version: 1",
@@ -88,11 +101,17 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, well)
 		}
 	}
-	code, out, _ = r.examine()
-	if code != 0 || !strings.Contains(out, "1 brokers; controller 1") || !strings.Contains(out, "0 fail, 4 warnings") ||
-		!strings.Contains(out, "user data lies open") {
-		t.Errorf("exit %d\n%s", code, out)
-	}
+	defer func() {
+		if t.Failed() {
+			t.Log(out)
+		}
+	}()
+	r.poll("it says the same to people", func() bool {
+		code := 0
+		code, out, _ = r.examine()
+		return code == 0 && strings.Contains(out, "1 brokers; controller 1") &&
+			strings.Contains(out, "user data lies open") && strings.Contains(out, "0 fail, 4 warnings")
+	})
 	if os.Getenv("BERTH_TEST_LOG") != "" {
 		t.Log(out)
 	}
@@ -113,17 +132,14 @@ func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
 	r.kafkaConfigs(
 		"--alter --entity-type topics --entity-name " + topics.Hosts() + " --add-config cleanup.policy=delete",
 	)
-	code, out, errs := r.examine("-o", "json")
-	if code != 1 || !strings.Contains(errs, "something fails: see above") {
-		t.Errorf("exit %d %s", code, errs)
-	}
 	nobody := []string{
 		"conductors: running: 0", "queue m1.raw: its share state: not initialised", "queue managers: running: 0",
 	}
 	broken := []string{"topic cell.hosts: cleanup.policy: delete", "topic cell.requests: retention.ms: 1000"}
-	if diff := cmp.Diff(slices.Concat(nobody, broken), findings(t, out, doctor.Fail)); diff != "" {
-		t.Error(diff)
+	fails := func(code int, errs string) bool {
+		return code == 1 && strings.Contains(errs, "something fails: see above")
 	}
+	out := r.examined(doctor.Fail, slices.Concat(nobody, broken), fails)
 	warned := strings.Join(findings(t, out, doctor.Warn), "\n")
 	for _, line := range []string{"auto.create.topics.enable: true"} {
 		if !strings.Contains(warned, line) {
@@ -137,10 +153,39 @@ func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
 			r.kafkaConfigs(args)
 		}
 	}
-	_, out, _ = r.examine("-o", "json")
-	if diff := cmp.Diff(nobody, findings(t, out, doctor.Fail)); diff != "" {
-		t.Error("after the fixes:", diff)
+	r.examined(doctor.Fail, nobody, fails)
+}
+
+// A partition that is set aside is named, also when its topic has grown beyond the position since.
+func TestDoctorNamesAPartitionThatIsSetAside(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Kafka(t)
+	r := newRig(t, b)
+	c := r.prepared("astray")
+	leads, err := kafkatest.AskLeads(b.Addrs)
+	r.must(err)
+	defer leads.Close()
+	r.poll("a position behind the end", func() bool {
+		return leads.Commit(t.Context(), c.Topics().ConductorGroup(), c.Topics().Reports(), 2, 2) == nil
+	})
+	r.startConductor("conductor")
+	says := func(is string) {
+		t.Helper()
+		line := "partition 2: where conductors go on: " + is
+		r.poll(line, func() bool {
+			code, out, _ := r.examine("-o", "json")
+			return code == 1 && slices.Contains(findings(t, out, doctor.Fail), line)
+		})
 	}
+	says("2 in " + c.Topics().Reports() + ", which ends at 0")
+	r.poll("it is written down", func() bool {
+		aside, err := loop.SetAside(t.Context(), c.Kafka)
+		return err == nil && len(aside) > 0
+	})
+	for range 3 {
+		r.send(wire.Record{Value: []byte("later")}.To(c.Topics().Reports(), 2))
+	}
+	says("set aside by a conductor")
 }
 
 // plantQueue lists a queue whose share state nobody has initialised.
@@ -185,9 +230,12 @@ func TestDoctorWithoutKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{"127.0.0.1:" + strconv.Itoa(ports[0])}, Prefix: "x."}}
-	code, out, errs := r.examine()
-	if code != 1 || out != "" || !strings.Contains(errs, "reach Kafka at "+r.kafka.Brokers[0]) ||
+	broker := "127.0.0.1:" + strconv.Itoa(ports[0])
+	code, out, errs := ran(t, "doctor", "--kafka", broker, "--prefix", "x.")
+	for lost := time.Now().Add(patience); !strings.Contains(errs, "refused") && time.Now().Before(lost); {
+		code, out, errs = ran(t, "doctor", "--kafka", broker, "--prefix", "x.") // its time was up before it was refused
+	}
+	if code != 1 || out != "" || !strings.Contains(errs, "reach Kafka at "+broker) ||
 		!strings.Contains(errs, "connection refused") {
 		t.Errorf("exit %d %s %s", code, out, errs)
 	}

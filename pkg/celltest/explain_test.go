@@ -66,14 +66,12 @@ func TestWhatIsExplainedFrees(t *testing.T) {
 		r.delete(c, slices.DeleteFunc(append(full, waits...), func(id compute.InstanceID) bool { return id == on[0].ID }))
 		r.await(append(full, waits...), compute.StateDeleted)
 		for _, h := range []compute.HostID{"host-01", "host-02"} {
-			asked, err := c.Disable(t.Context(), h, "new disks")
-			r.must(err)
+			asked := answered(r, func() (client.HostAsked, error) { return c.Disable(t.Context(), h, "new disks") })
 			r.hostIs(c, h, compute.HostDisabled, asked)
 		}
 		waits = r.boot(c, 1, compute.Boot{Flavor: "half"})
 		r.explained(c, waits[0], "of 2 hosts 2 disabled", operators, "host host-01 is disabled: new disks; berth host enable host-01")
-		_, err = c.Enable(t.Context(), "host-01", "")
-		r.must(err)
+		answered(r, func() (client.HostAsked, error) { return c.Enable(t.Context(), "host-01", "") })
 		r.await(waits, compute.StateActive)
 
 		// Avoided: without them it starts.
@@ -95,8 +93,7 @@ func TestWhatIsExplainedFrees(t *testing.T) {
 		large := r.boot(c, 1, compute.Boot{Flavor: "huge", Deadline: time.Hour})
 		r.explained(c, large[0], "no host can ever take it: of 2 hosts 2 too small even when empty", asker, "boot a smaller flavor")
 
-		_, err = c.Enable(t.Context(), "host-02", "")
-		r.must(err)
+		answered(r, func() (client.HostAsked, error) { return c.Enable(t.Context(), "host-02", "") })
 		r.await(avoids, compute.StateActive)
 		pinned := r.boot(c, 1, compute.Boot{Flavor: "half", Host: "host-02"})
 		r.await(pinned, compute.StateActive)
@@ -139,8 +136,7 @@ func TestAnImageThatFailed(t *testing.T) {
 			t.Errorf("another image: %+v, %v", other, err)
 		}
 		healed.Store(true)
-		_, err = c.Enable(t.Context(), host, "mended")
-		r.must(err)
+		answered(r, func() (client.HostAsked, error) { return c.Enable(t.Context(), host, "mended") })
 		r.poll("it is trusted", mistrusts())
 		boot.Image = "debian"
 		r.await(r.boot(c, 1, boot), compute.StateActive)

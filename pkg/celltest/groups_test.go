@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -148,6 +149,11 @@ func TestGroupKeepsApart(t *testing.T) {
 		r.delete(c, first[:2])
 		r.await(first[:2], compute.StateDeleted)
 		r.awaitCount(ids, 4)
+		r.poll("the node has read that two are deleted", func() bool {
+			g, err := c.Group(t.Context(), "web")
+			r.must(err)
+			return g.Members == 5
+		})
 		g, err := c.SetGroup(t.Context(), compute.Group{
 			Project: "p", Name: "web", Policy: compute.AntiAffinity, Most: 2,
 		})
@@ -162,7 +168,13 @@ func TestGroupKeepsApart(t *testing.T) {
 		}
 		r.delete(c, ids)
 		r.await(ids, compute.StateDeleted)
-		r.must(c.DeleteGroup(t.Context(), "web"))
+		r.poll("the node has read that they are deleted, and deletes their group", func() bool {
+			err := c.DeleteGroup(t.Context(), "web")
+			if compute.KindOf(err) != compute.KindConflict {
+				r.must(err)
+			}
+			return err == nil
+		})
 		r.unused(c)
 		r.sane()
 	})
@@ -194,11 +206,19 @@ func TestGroupStaysTogether(t *testing.T) {
 // TestSoftGroups: a preference is given up after a while, and denies nothing.
 func TestSoftGroups(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := newGroupRig(t, b, 2, small("m1.small"),
-			compute.Group{Name: "apart", Policy: compute.SoftAntiAffinity, Most: 1})
+		r := newRig(t, b, smallHosts(2)...)
+		r.times = admit.Defaults()
+		r.times.SoftGroupFor = patience // a busy machine may not start two within the 10 s of the protocol
+		r.up()
+		c := r.as("p")
+		r.offer(c, nil, []compute.Flavor{small("m1.small")})
+		r.group(c, compute.Group{Name: "apart", Policy: compute.SoftAntiAffinity, Most: 1})
 		two := r.boot(c, 2, member("m1.small", "apart"))
 		r.await(two, compute.StateActive)
 		r.keptApart(two, 1)
+		r.stop("conductor")
+		r.times = admit.Defaults()
+		r.startConductor("second")
 		r.await(r.boot(c, 1, member("m1.small", "apart")), compute.StateActive)
 		r.groupIsOn(c, "apart", 2, true)
 	})

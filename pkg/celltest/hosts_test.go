@@ -30,8 +30,7 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 		before := r.boot(c, 4, compute.Boot{Flavor: "m1.small", Host: "host-01"})
 		r.await(before, compute.StateActive)
 		by := time.Now().Add(time.Hour)
-		asked, err := c.Drain(t.Context(), "host-01", "new kernel", by)
-		r.must(err)
+		asked := answered(r, func() (client.HostAsked, error) { return c.Drain(t.Context(), "host-01", "new kernel", by) })
 		r.hostIs(c, "host-01", compute.HostDraining, asked)
 		if host, err := c.Host(t.Context(), "host-01"); err != nil || !host.Deadline.Equal(by) || host.Machines != 4 {
 			t.Errorf(
@@ -61,8 +60,7 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 			return host.Machines+host.Building == 2 && len(left) == 2
 		})
 
-		asked, err = c.Enable(t.Context(), "host-01", "")
-		r.must(err)
+		asked = answered(r, func() (client.HostAsked, error) { return c.Enable(t.Context(), "host-01", "") })
 		r.hostIs(c, "host-01", compute.HostEnabled, asked)
 		more := r.boot(c, 12, compute.Boot{Flavor: "m1.small"}) // host-02 has room for six
 		r.await(more, compute.StateActive)
@@ -74,8 +72,7 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 func TestDisabledStaysDisabledAcrossARestart(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := oneFlavor(t, b, smallHosts(1)...)
-		asked, err := c.Disable(t.Context(), "host-01", "broken fan")
-		r.must(err)
+		asked := answered(r, func() (client.HostAsked, error) { return c.Disable(t.Context(), "host-01", "broken fan") })
 		r.hostIs(c, "host-01", compute.HostDisabled, asked)
 		r.stop("host-01")
 		r.startAgents(r.hosts...)

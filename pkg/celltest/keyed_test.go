@@ -27,8 +27,23 @@ func (r *rig) secondAPI(name string) string {
 	return f.Addr().String()
 }
 
-// keyed boots a machine at an API node, as a client does that knows no id.
-func (r *rig) keyed(api, key, body string) (client.Instance, *rest.Problem) {
+// keyed boots a machine at an API node, as a client does that knows no id. It asks again where a busy node says so: the
+// key makes that harmless.
+func (r *rig) keyed(api, key, body string) (i client.Instance, p *rest.Problem) {
+	r.t.Helper()
+	r.poll("the node can say whether it is accepted", func() bool {
+		i, p = r.keyedOnce(api, key, body)
+		return p == nil || !comeAgain(p.Status)
+	})
+	return i, p
+}
+
+// comeAgain says that an API node could not do now what it was asked for.
+func comeAgain(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+func (r *rig) keyedOnce(api, key, body string) (client.Instance, *rest.Problem) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(
 		r.t.Context(),

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/pkg/cell"
-	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -40,7 +39,7 @@ func fullLoad() (boots, rate int) {
 // Like any careful client it gives each an id, so that it may be repeated.
 func (r *rig) bootAtRate(p compute.Project, n, rate int, what func(i int) compute.Boot) []compute.InstanceID {
 	r.t.Helper()
-	c := r.client(client.Config{Project: p, Patience: patience})
+	c := r.as(p)
 	ids := make([]compute.InstanceID, n)
 	errs := make(chan error, n)
 	tick := time.NewTicker(time.Second / time.Duration(rate))

@@ -77,10 +77,9 @@ func TestMillionRestart(t *testing.T) {
 		begin(restarted...)
 		up := time.Since(began)
 		c := r.as("default")
-		inst, err := c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small"})
-		r.must(err)
+		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
 		r.poll("queued", func() bool {
-			now, err := c.Instance(t.Context(), inst.ID)
+			now, err := c.Instance(t.Context(), ids[0])
 			r.must(err)
 			return string(now.State) == compute.StateQueued.String()
 		})

@@ -34,6 +34,8 @@ func TestOneMakesRoom(t *testing.T) {
 	normal := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
 	r.await(normal, compute.StateActive)
 
+	_, err := c.Instances(t.Context(), client.Filter{}) // so that the node has read what there is
+	r.must(err)
 	var gone []client.Instance
 	for _, id := range running {
 		i, err := c.Instance(t.Context(), id)

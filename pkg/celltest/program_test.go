@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
@@ -76,4 +77,17 @@ func ran(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// reaches runs a command that asks Kafka, and runs it again while a broker with much to do lets it wait for too long:
+// a command tries for 3 s only to reach Kafka, and exits with 7 where it has waited for anything else in vain.
+func reaches(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	for lost := time.Now().Add(patience); ; {
+		code, stdout, stderr = ran(t, args...)
+		tookLong := code == 7 || strings.Contains(stderr, "reach Kafka at ")
+		if !tookLong || time.Now().After(lost) {
+			return code, stdout, stderr
+		}
+	}
 }

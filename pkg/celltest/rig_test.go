@@ -286,10 +286,11 @@ func (r *rig) as(p compute.Project) *client.Client {
 	return r.client(client.Config{Project: p})
 }
 
-// client talks to the API with these settings.
+// client talks to the API with these settings. Where a broker has much to do a node refuses for a while, and a client
+// repeats for 10 s only by its default.
 func (r *rig) client(s client.Config) *client.Client {
 	r.t.Helper()
-	s.Address, s.Timeout, s.Dial = r.api, patience, r.net.dial
+	s.Address, s.Timeout, s.Patience, s.Dial = r.api, patience, patience, r.net.dial
 	c, err := client.New(s)
 	r.must(err)
 	r.t.Cleanup(c.Close)
@@ -300,18 +301,40 @@ func (r *rig) client(s client.Config) *client.Client {
 func (r *rig) offer(c *client.Client, axes []compute.Capability, flavors []compute.Flavor) {
 	r.t.Helper()
 	for _, a := range axes {
-		_, err := c.AddCapability(r.t.Context(), a, false)
-		r.must(err)
+		r.able(fmt.Sprintf("axis %s is added", a.Axis), func() error {
+			_, err := c.AddCapability(r.t.Context(), a, false)
+			return mayPass(err)
+		})
 	}
 	for _, f := range flavors {
-		_, err := c.AddFlavor(r.t.Context(), f, false)
-		r.must(err)
+		r.able(fmt.Sprintf("flavor %s is added", f.Name), func() error {
+			_, err := c.AddFlavor(r.t.Context(), f, false)
+			return mayPass(err)
+		})
 	}
 	r.poll("all queues open", func() bool {
 		open, wanted, err := openQueues(r.t.Context(), c)
 		r.must(err)
 		return open == wanted
 	})
+}
+
+// answered repeats a request, which a client does not by itself, while a node answers that it cannot do it now.
+func answered[T any](r *rig, ask func() (T, error)) (v T) {
+	r.t.Helper()
+	r.able("a request is answered", func() (err error) {
+		v, err = ask()
+		return err
+	})
+	return v
+}
+
+// mayPass makes a time-out an error after which something is tried again: it changes nothing the second time.
+func mayPass(err error) error {
+	if compute.KindOf(err) == compute.KindTimeout {
+		return compute.Unavailable("hear whether it is done", err)
+	}
+	return err
 }
 
 // boot asks for n machines and answers their ids.
@@ -321,9 +344,13 @@ func (r *rig) boot(c *client.Client, n int, b compute.Boot) []compute.InstanceID
 	for i := range n {
 		one := b
 		one.Name = fmt.Sprintf("vm-%04d", i)
-		inst, err := c.Boot(r.t.Context(), "", one)
-		r.must(err)
-		ids = append(ids, inst.ID)
+		r.able("a boot is accepted", func() error {
+			inst, err := c.Boot(r.t.Context(), "", one)
+			if err == nil {
+				ids = append(ids, inst.ID)
+			}
+			return err
+		})
 	}
 	return ids
 }

@@ -55,15 +55,12 @@ func TestDaemonsWaitForTheirRights(t *testing.T) {
 			base := "http://" + awaitLog(t, p.out, `listening.*"address": "([0-9.:]+)"`)
 			lacks := "waiting for rights on Kafka: User:the-" + string(role) + " may not "
 			awaitLog(t, p.out, "("+lacks+")")
-			code, body := get(t, base+"/readyz")
-			if code != http.StatusServiceUnavailable || !strings.Contains(body, lacks) {
-				t.Errorf("readyz: %d %s", code, body)
-			}
+			body := unready(t, base, lacks)
 			call := regexp.MustCompile(`run: berth (acl apply [^":;]+:[^":;]+?)(:|"|$)`).FindStringSubmatch(body)
 			if call == nil {
 				t.Fatalf("no command in %s", body)
 			}
-			if code, out, errs := ran(t, append(strings.Fields(call[1]), "--config", root)...); code != 0 {
+			if code, out, errs := reaches(t, append(strings.Fields(call[1]), "--config", root)...); code != 0 {
 				t.Fatalf("%s: exit %d\n%s%s", call[1], code, out, errs)
 			}
 			notified(t, said, "READY=1")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -87,7 +88,10 @@ func TestSetsOnOneHostEach(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		const sets = 31
 		// However the machines lie, of ten hosts with sixteen processors one has four left for the last set.
-		r := newRig(t, b, smallHosts(10)...).up()
+		r := newRig(t, b, smallHosts(10)...)
+		r.times = admit.Defaults()
+		r.times.SetPatience, r.times.SetTry = patience, patience // a busy machine takes longer than 15 s for one
+		r.up()
 		c := r.as("p")
 		large := small("m1.large")
 		large.Resources = compute.Resources{compute.VCPU: 4, compute.MemoryMB: 4 * 1024, compute.DiskGB: 40}

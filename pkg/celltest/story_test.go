@@ -5,7 +5,6 @@ package celltest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -19,8 +18,7 @@ func TestStoryHasWhoAsked(t *testing.T) {
 		r.startQueues()
 		r.startConductor("conductor")
 		r.startAgents(r.hosts...)
-		first, _, err := r.cell("first").FirstToken(t.Context(), "root", time.Hour)
-		r.must(err)
+		first, _ := r.firstToken(r.cell("first"), "root")
 		c := r.with(r.auditedAPI("api-a"), first, "p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})
 		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -30,7 +31,9 @@ import (
 // reason, and nobody acts on any.
 func TestStrangeRequests(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, smallHosts(1)...)
+		r := newRig(t, b, smallHosts(1)...)
+		r.metrics = telemetry.NewMetrics()
+		c := r.upWithOne()
 		refused, topics := r.refusals(), r.cell("").Topics()
 		mine := r.boot(c, 3, compute.Boot{Flavor: "m1.small"})
 		r.await(mine, compute.StateActive)
@@ -86,7 +89,7 @@ func TestStrangeRequests(t *testing.T) {
 			func(wire.Record) bool { return true },
 		)
 		refused.await(t, topics.Requests(), want)
-		refused.only(t, topics.Requests(), want, 1)
+		refused.only(t, topics.Requests(), want)
 		for _, id := range mine {
 			if inst := r.seen.get(id); inst.State != compute.StateActive || inst.Project != "p" {
 				t.Errorf("%s is %s of %s", id, inst.State, inst.Project)
@@ -124,7 +127,9 @@ func (r *rig) neighbours(p compute.Project) (near, far compute.Project) {
 // and another project's instance of that id is another instance.
 func TestDuplicateIDs(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, smallHosts(2)...)
+		r := newRig(t, b, smallHosts(2)...)
+		r.metrics = telemetry.NewMetrics()
+		c := r.upWithOne()
 		refused, topics := r.refusals(), r.cell("").Topics()
 		near, far := r.neighbours("p")
 		id := compute.InstanceID(uuid.NewString())
@@ -174,7 +179,7 @@ func TestDuplicateIDs(t *testing.T) {
 		if mine.Host == theirs.Host || mine.Name != "same" || mine.State != rest.State(compute.StateActive.String()) {
 			t.Errorf("mine is %+v, theirs %+v", mine, theirs)
 		}
-		refused.only(t, topics.Requests(), want, 1)
+		refused.only(t, topics.Requests(), want)
 		_, err = far1.Delete(t.Context(), id)
 		r.must(err)
 		r.poll("theirs is gone", func() bool {
@@ -238,9 +243,9 @@ func TestUserData(t *testing.T) {
 		pinned.Host = h.ID
 		var ids []compute.InstanceID
 		for _, boot := range []compute.Boot{most, pinned} {
-			inst, err := c.Boot(t.Context(), "", boot)
-			r.must(err)
-			ids = append(ids, inst.ID)
+			id := compute.InstanceID(uuid.NewString())
+			answered(r, func() (client.Instance, error) { return c.Boot(t.Context(), id, boot) })
+			ids = append(ids, id)
 		}
 		byKafka := compute.InstanceID(uuid.NewString())
 		r.throwAll(1, func() wire.Record {

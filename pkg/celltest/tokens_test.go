@@ -4,9 +4,9 @@ package celltest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // tokenAPI starts an API node whose callers sign in, and answers its address.
@@ -48,7 +49,9 @@ func (r *rig) signedAPI(name string, audit bool) string {
 // with talks to a node with a token.
 func (r *rig) with(node, token string, p compute.Project) *client.Client {
 	r.t.Helper()
-	c, err := client.New(client.Config{Address: node, Token: token, Project: p, Timeout: patience, Dial: r.net.dial})
+	c, err := client.New(client.Config{
+		Address: node, Token: token, Project: p, Timeout: patience, Patience: patience, Dial: r.net.dial,
+	})
 	r.must(err)
 	r.t.Cleanup(c.Close)
 	return c
@@ -78,12 +81,31 @@ func (r *rig) metricsOf(node, token string, want int) error {
 // of a producer that means the topic of this name that was made since.
 func (r *rig) deleteTopic(admin *kafkaadmin.Admin, topic string) {
 	r.t.Helper()
+	known := func(want int) func() bool {
+		return func() bool {
+			ids, err := admin.TopicIDs(r.t.Context(), topic)
+			r.must(err)
+			return len(ids) == want
+		}
+	}
+	r.poll("the broker knows "+topic, known(1)) // it may hear of a new one after the broker that made it
 	r.must(admin.DeleteTopics(r.t.Context(), topic))
-	r.poll("the broker forgets "+topic, func() bool {
-		ids, err := admin.TopicIDs(r.t.Context(), topic)
+	r.poll("the broker forgets "+topic, known(0))
+}
+
+// firstToken makes the first token of a cell, for an hour. A broker with much to do may not know the topic for longer
+// than is waited for that.
+func (r *rig) firstToken(c cell.Cell, name string) (text string, made compute.Token) {
+	r.t.Helper()
+	r.poll("the first token", func() (ok bool) {
+		var err error
+		if text, made, err = c.FirstToken(r.t.Context(), name, time.Hour); errors.Is(err, wire.ErrNoTopic) {
+			return false
+		}
 		r.must(err)
-		return len(ids) == 0
+		return true
 	})
+	return text, made
 }
 
 // A token counts on every node, and once it is revoked on none, nor on one that starts later. The first one needs
@@ -96,8 +118,7 @@ func TestTokensCountOnEveryNode(t *testing.T) {
 		r.must(err)
 		defer admin.Close()
 		r.deleteTopic(admin, older.Topics().Tokens())
-		first, made, err := older.FirstToken(t.Context(), "bootstrap", time.Hour)
-		r.must(err)
+		first, made := r.firstToken(older, "bootstrap")
 		a, other := r.tokenAPI("api-a"), r.tokenAPI("api-b")
 		root := r.with(a, first, "p")
 		is := func(c *client.Client) error {
@@ -107,8 +128,9 @@ func TestTokensCountOnEveryNode(t *testing.T) {
 		counts := func(c *client.Client) bool { return is(c) == nil }
 		r.must(is(root))
 		r.poll("the first token on the other node", func() bool { return counts(r.with(other, first, "p")) })
-		token, err := root.CreateToken(t.Context(), client.TokenWish{Role: compute.RoleMember, Project: "p", Name: "ci"})
-		r.must(err)
+		token := answered(r, func() (client.NewToken, error) {
+			return root.CreateToken(t.Context(), client.TokenWish{Role: compute.RoleMember, Project: "p", Name: "ci"})
+		})
 		here, there := r.with(a, token.Secret, "p"), r.with(other, token.Secret, "p")
 		r.must(is(here)) // at once where it was made
 		r.poll("the token on the other node", func() bool { return counts(there) })
@@ -160,14 +182,17 @@ func TestTurnedOnWithoutStopping(t *testing.T) {
 		ids, err := admin.TopicIDs(t.Context(), older.Topics().Tokens())
 		return err == nil && len(ids) == 1
 	})
-	out, err := exec.Command(berth(t), "token", "bootstrap", "--config", filepath.Join(r.data, "api-a.yaml")).Output()
-	r.must(err)
-	first := strings.TrimSpace(string(out))
+	code, out, errs := reaches(t, "token", "bootstrap", "--config", filepath.Join(r.data, "api-a.yaml"))
+	if code != 0 {
+		t.Fatalf("exit %d %s", code, errs)
+	}
+	first := strings.TrimSpace(out)
 	address := freeAddress(t)
 	r.daemonOf("api-b", "api", map[string]any{"listen": address, "auth": map[string]any{"tokens": true}})
 	wish := client.TokenWish{Role: compute.RoleMember, Project: "p"}
-	token, err := r.with(address, first, "").CreateToken(t.Context(), wish)
-	r.must(err)
+	token := answered(r, func() (client.NewToken, error) {
+		return r.with(address, first, "").CreateToken(t.Context(), wish)
+	})
 	serves(r.with(address, token.Secret, "p"))
 	serves(r.with(r.api, token.Secret, "p")) // it does not ask
 	serves(r.as("p"))

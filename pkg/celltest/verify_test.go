@@ -18,7 +18,7 @@ import (
 // verifies runs the command on the rig's cell.
 func (r *rig) verifies(args ...string) (code int, out string) {
 	r.t.Helper()
-	code, out, errs := ran(
+	code, out, errs := reaches(
 		r.t,
 		append(
 			[]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix},
@@ -85,4 +85,37 @@ func TestVerifyWithoutACell(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	})
+}
+
+// twoMinutesFast is a clock that shows as much more than it is.
+type twoMinutesFast struct{}
+
+func (twoMinutesFast) Shows(now time.Time) time.Time  { return now.Add(2 * time.Minute) }
+func (twoMinutesFast) When(shown time.Time) time.Time { return shown.Add(-2 * time.Minute) }
+
+// verify and doctor judge by the time of the log: by such a clock every host is silent, and nothing of it is compared.
+func TestVerifyByAWrongClock(t *testing.T) {
+	t.Parallel()
+	r, c := oneFlavor(t, kafkatest.Kafka(t), smallHosts(2)...) // the embedded one does not say when it appended
+	ids := r.boot(c, 2, compute.Boot{Flavor: "m1.small"})
+	r.await(ids, compute.StateActive)
+	ghost := r.seen.get(ids[0])
+	ghost.ID, ghost.Version = "0f0f0f0f-0000-4000-8000-000000000000", 1
+	r.send(
+		wire.EncodeInstance(ghost).To(r.cell("test").Topics().Instances(), wire.Partition("p", r.kafka.Partitions)),
+	)
+	from := r.prepared("test")
+	from.Clock = cell.Clocks{Clock: twoMinutesFast{}}
+	_, found, err := from.Verify(t.Context())
+	r.must(err)
+	if len(found) == 0 || found[0].Host != ghost.Host || !strings.Contains(found[0].Why, "machines are gone") {
+		t.Errorf("%+v", found)
+	}
+	began := time.Now()
+	facts, err := from.Facts(t.Context())
+	r.must(err)
+	const off = 30 * time.Second
+	if early, late := began.Add(-off), time.Now().Add(off); facts.Now.Before(early) || facts.Now.After(late) {
+		t.Errorf("the doctor's time is %s, and not between %s and %s", facts.Now, early, late)
+	}
 }

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -21,9 +19,6 @@ import (
 
 // defaultWait is how long --wait waits if --timeout does not say.
 const defaultWait = 10 * time.Minute
-
-// bootsAtOnce is how many requests are under way.
-const bootsAtOnce = 16
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
@@ -102,7 +97,7 @@ flags answer the machine of the first time, whatever became of it.`,
 	)
 	flags.BoolVar(&f.dry, "dry-run", false, "boot nothing: only say what would become of them")
 	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
-	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &f.timeout, defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 
@@ -272,7 +267,7 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 		w = watchInstances(cmd.Context(), c, ids)
 		defer w.close()
 	}
-	boot := bootAll
+	boot := f.bootAll
 	if f.atomic {
 		boot = f.bootSet
 	}
@@ -337,85 +332,6 @@ func (f bootFlags) ids(p compute.Project, keys []string) []compute.InstanceID {
 		}
 	}
 	return ids
-}
-
-// bootAll asks for all machines, several at once, and returns those that were
-// accepted. The ids are made here, so what became of each can be told.
-func bootAll(
-	ctx context.Context,
-	c *client.Client,
-	b compute.Boot,
-	ids []compute.InstanceID,
-	keys []string,
-) ([]client.Instance, error) {
-	made := make([]client.Instance, len(ids))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(bootsAtOnce)
-	for n, id := range ids {
-		one := b
-		if len(ids) > 1 {
-			one.Name = numbered(b.Name, n+1)
-		}
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return nil // another one failed and says so
-			}
-			boot := func() (client.Instance, error) { return c.Boot(ctx, id, one) }
-			if keys[n] != "" {
-				boot = func() (client.Instance, error) { return c.BootUnder(ctx, keys[n], one) }
-			}
-			i, err := onceMore(ctx, boot)
-			made[n] = i
-			return withID(err, id, keys[n] != "")
-		})
-	}
-	err := group.Wait()
-	var accepted []client.Instance
-	for _, i := range made {
-		if i.ID != "" {
-			accepted = append(accepted, i)
-		}
-	}
-	return accepted, err
-}
-
-// bootSet asks for all machines in one request, of which all start or none.
-func (f bootFlags) bootSet(
-	ctx context.Context, c *client.Client, b compute.Boot, ids []compute.InstanceID, _ []string,
-) ([]client.Instance, error) {
-	var set []compute.SetBoot
-	for n, id := range ids {
-		one := compute.SetBoot{Instance: id, Boot: b}
-		one.Boot.Name = numbered(b.Name, n+1)
-		set = append(set, one)
-	}
-	ask := func() ([]client.Instance, error) { return c.BootSet(ctx, set) }
-	if f.key != "" {
-		ask = func() ([]client.Instance, error) { return c.BootSetUnder(ctx, f.key, set) }
-	}
-	booted, err := onceMore(ctx, ask)
-	return booted, withID(err, ids[0], f.key != "")
-}
-
-// onceMore asks again where it is not known whether a request was kept: with its ids it stays one.
-func onceMore[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	out, err := ask()
-	if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil {
-		out, err = ask()
-	}
-	return out, err
-}
-
-// withID tells how to find out about a request whose fate is open.
-func withID(err error, id compute.InstanceID, keyed bool) error {
-	var e *compute.Error
-	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
-		e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it with --id %[1]s", id)
-		if keyed {
-			e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it as it was", id)
-		}
-	}
-	return err
 }
 
 // settled says that a boot has come to an end, good or bad.

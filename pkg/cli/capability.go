@@ -42,15 +42,15 @@ func newCapabilityAdd(s *settings) *cobra.Command {
 			ctx := cmd.Context()
 			done, err := w.change(
 				cmd,
-				c,
+				out,
 				"capability "+args[0],
 				func(dry bool) (client.Change, error) { return c.AddCapability(ctx, axis, dry) },
-				func(f client.Flavor) bool { return slices.Contains(f.Capabilities, axis.Axis) },
+				func(ctx context.Context) ([]client.Flavor, error) { return flavorsOf(ctx, c, axis) },
 			)
 			if err != nil || !done {
 				return err
 			}
-			v, err := c.Capability(ctx, axis.Axis)
+			v, err := shown(ctx, w, func(ctx context.Context) (client.Capability, error) { return c.Capability(ctx, axis.Axis) })
 			if err != nil {
 				return err
 			}
@@ -71,6 +71,22 @@ func newCapabilityAdd(s *settings) *cobra.Command {
 	)
 	w.add(cmd)
 	return cmd
+}
+
+// flavorsOf are the flavors that may be combined with an axis, as a node shows them that has read of all these values:
+// it counts the queues that a flavor should have by what it has read. No flavor may have the axis yet.
+func flavorsOf(ctx context.Context, c *client.Client, axis compute.Capability) ([]client.Flavor, error) {
+	has, err := c.Capability(ctx, axis.Axis)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range axis.Values {
+		if _, there := has.Compute().Value(v.Value); !there {
+			return nil, compute.NotFound("value", string(v.Value), "")
+		}
+	}
+	all, err := c.Flavors(ctx)
+	return slices.DeleteFunc(all, func(f client.Flavor) bool { return !slices.Contains(f.Capabilities, axis.Axis) }), err
 }
 
 // parseCapability joins the values with what --requires and --consumes say of
@@ -133,22 +149,39 @@ func newCapabilityList(s *settings) *cobra.Command {
 
 func newCapabilityRemove(s *settings) *cobra.Command {
 	var w queueWaiting
+	var drain bool
 	cmd := &cobra.Command{
-		Use: "remove AXIS", Aliases: []string{"rm"}, Short: "Stop offering an axis",
-		Long: "Stop offering an axis. Refused while a flavor may be combined with it.",
-		Args: cobra.ExactArgs(1),
+		Use: "remove AXIS [VALUE...]", Aliases: []string{"rm"}, Short: "Stop offering an axis, or values on it",
+		Long: `Stop offering an axis, or only values on it. An axis cannot be removed while a flavor may
+be combined with it, and a value not while instances wait in queues of it or start; with
+--drain those queues close, go on serving what waits there, and go once nothing waits or
+starts in them. What waits for a value that no host has waits on, until its deadline or until
+it is deleted. Machines that run are not touched.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.open()
+			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			_, err = w.change(cmd, c, "capability "+args[0], func(dry bool) (client.Change, error) {
-				return c.RemoveCapability(cmd.Context(), compute.AxisName(args[0]), dry)
+			axis, values := compute.AxisName(args[0]), named[compute.AxisValue](args[1:])
+			if len(values) == 0 {
+				if drain {
+					return compute.Invalid("drain", "true", "say which values to remove: berth capability remove AXIS VALUE --drain")
+				}
+				_, err = w.change(cmd, out, "capability "+args[0], func(dry bool) (client.Change, error) {
+					return c.RemoveCapability(cmd.Context(), axis, dry)
+				}, nil)
+				return err
+			}
+			what := "capability " + args[0] + "=" + joined(values)
+			_, err = w.change(cmd, out, what, func(dry bool) (client.Change, error) {
+				return c.RemoveValues(cmd.Context(), axis, values, drain, dry)
 			}, nil)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&drain, "drain", false, "remove values also while instances wait in queues of them")
 	cmd.Flags().BoolVar(&w.dry, "dry-run", false, "only say what it would do")
 	return cmd
 }

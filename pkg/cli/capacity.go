@@ -23,6 +23,9 @@ func newCapacity(s *settings) *cobra.Command {
 		if !cmd.Flags().Changed("by") {
 			return list(cmd, args)
 		}
+		if sort := cmd.Flag("sort-by"); sort.Changed {
+			return compute.Invalid("sort-by", sort.Value.String(), "leave it out with --by, which has an order of its own")
+		}
 		return capacityBy(cmd, s, compute.AxisName(by))
 	}
 	cmd.Long = `Say how many machines of each kind could begin now, each kind by itself, by what hosts said last: of each flavor

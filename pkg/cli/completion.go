@@ -64,8 +64,11 @@ func (o completions) add(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		o.add(sub)
 	}
+	if strings.HasSuffix(cmd.Use, " AXIS [VALUE...]") {
+		cmd.ValidArgsFunction = o.axisThenValues
+	}
 	if kind := argument(cmd); kind != nil && cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = o.offer(bareWords(kind), strings.Contains(cmd.Use, "..."))
+		cmd.ValidArgsFunction = o.offer(bareWords(kind), strings.HasSuffix(firstArgument(cmd), "..."))
 	}
 	if cmd.LocalNonPersistentFlags().Lookup("label") != nil {
 		o.register(cmd, "label", labelWords(cmd))
@@ -90,11 +93,17 @@ func (o completions) register(cmd *cobra.Command, flag string, kind names) {
 	}
 }
 
+// firstArgument is what the use line has behind the command, as in "HOST", or "NAME|ID..." of a command that takes
+// several.
+func firstArgument(cmd *cobra.Command) string {
+	_, takes, _ := strings.Cut(cmd.Use, " ")
+	takes, _, _ = strings.Cut(takes, " ")
+	return strings.Trim(takes, "[]")
+}
+
 // argument is what a command takes: by its use line, and by the group that it is in.
 func argument(cmd *cobra.Command) names {
-	_, takes, _ := strings.Cut(cmd.Use, " ")
-	takes, _, _ = strings.Cut(strings.Trim(takes, "[]"), " ")
-	switch strings.TrimSuffix(takes, "...") {
+	switch strings.TrimSuffix(firstArgument(cmd), "...") {
 	case "NAME|ID", "NAME|ID|PREFIX":
 		return instanceNames
 	case "HOST":
@@ -202,6 +211,25 @@ func axisNames(ctx context.Context, c *client.Client, _ string) ([]string, error
 
 func projectNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	return each(c.Quotas(ctx))(func(q client.Quota) string { return string(q.Project) })
+}
+
+// axisThenValues completes an axis, and behind it those of its values that are not in the line yet.
+func (o completions) axisThenValues(
+	cmd *cobra.Command, args []string, typed string,
+) ([]string, cobra.ShellCompDirective) {
+	kind := axisNames
+	if len(args) > 0 {
+		kind = func(ctx context.Context, c *client.Client, _ string) (out []string, err error) {
+			a, err := c.Capability(ctx, compute.AxisName(args[0]))
+			for _, v := range a.Values {
+				if !slices.Contains(args[1:], string(v.Value)) {
+					out = append(out, string(v.Value))
+				}
+			}
+			return out, err
+		}
+	}
+	return o.offer(bareWords(kind), true)(cmd, args, typed)
 }
 
 // choiceNames are "gpu=a100" for every axis and value.

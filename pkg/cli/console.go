@@ -54,11 +54,11 @@ every byte as it was printed.`,
 				from = -tail
 			}
 			if data {
-				part, err := c.Console(cmd.Context(), i.ID, from, compute.MaxConsole)
+				all, err := wholeConsole(cmd.Context(), c, i.ID, from)
 				if err != nil {
 					return err
 				}
-				return PrintData(cmd.OutOrStdout(), out, part)
+				return PrintData(cmd.OutOrStdout(), out, all)
 			}
 			p := printer{c: c, id: i.ID, to: cmd.OutOrStdout(), says: cmd.ErrOrStderr()}
 			if isTerminal(p.to) {
@@ -70,6 +70,28 @@ every byte as it was printed.`,
 	cmd.Flags().Int64Var(&tail, "tail", 0, "only so many bytes before the end; 0: all that is kept")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
 	return cmd
+}
+
+// wholeConsole is all that a machine had printed from an offset on. What its host drops while the parts are read is
+// missing at the beginning, as Offset says.
+func wholeConsole(ctx context.Context, c *client.Client, id compute.InstanceID, from int64) (client.Console, error) {
+	all, err := c.Console(ctx, id, from, compute.MaxConsole)
+	for end := all.End; err == nil; { // of what it prints meanwhile there may be no end
+		next := all.Offset + int64(len(all.Data))
+		if next >= end {
+			return all, nil
+		}
+		part, failed := c.Console(ctx, id, next, compute.MaxConsole)
+		switch {
+		case failed != nil || len(part.Data) == 0:
+			return all, failed
+		case part.Offset == next:
+			all.Data, all.End = append(all.Data, part.Data...), part.End
+		default:
+			all = part
+		}
+	}
+	return all, err
 }
 
 // printer prints a console, part after part.

@@ -38,6 +38,9 @@ lost; with --wait, once the machines are gone.`,
 				return err
 			}
 			gone, err := chosen.deleteAll(cmd, c, meant, wait, timeout)
+			if len(gone) == 0 && err != nil {
+				return err
+			}
 			if printed := deletedSheet(time.Now(), out).List(cmd.OutOrStdout(), out, gone); err == nil {
 				err = printed
 			}
@@ -46,7 +49,7 @@ lost; with --wait, once the machines are gone.`,
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
 	chosen.flags(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &timeout, defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 

@@ -19,6 +19,9 @@ import (
 	"github.com/berth-project/berth/pkg/terminal"
 )
 
+// MaxShown is the most that a command with --limit shows: it keeps up to twice as many in memory.
+const MaxShown = 100_000
+
 func newEvents(s *settings) *cobra.Command {
 	var f client.Follow
 	var follow bool
@@ -49,8 +52,8 @@ over lost connections too, until it is stopped. What may be missing is said.`,
 			if f.Since, err = begin(time.Now(), since, follow && !cmd.Flag("since").Changed); err != nil {
 				return err
 			}
-			if limit < 1 {
-				return compute.Invalid("limit", fmt.Sprint(limit), "give at least 1")
+			if limit < 1 || limit > MaxShown {
+				return compute.Invalid("limit", fmt.Sprint(limit), fmt.Sprintf("give 1 to %d", MaxShown))
 			}
 			if len(args) > 0 {
 				i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), args[0])
@@ -162,9 +165,8 @@ func newEventLines(cmd *cobra.Command, f Format, projects bool) *eventLines {
 		return func(t client.Told) string { return cell(t.Event) }
 	}
 	does := func(e client.Event) string { return doing(client.Instance{State: e.State, Power: e.Power}) }
-	now := time.Now()
 	l := &eventLines{w: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), format: f, columns: []Column[client.Told]{
-		{Title: "TIME", Cell: of(func(e client.Event) string { return clock(e.At, now) })},
+		{Title: "TIME", Cell: of(func(e client.Event) string { return ShownTime(e.At) })},
 		{Title: "ID", Cell: of(func(e client.Event) string { return shortID(e.Instance) })},
 		{Title: "NAME", Cell: of(func(e client.Event) string { return e.Name })},
 		{Title: "STATE", Cell: of(does), tone: func(t client.Told) terminal.Tone { return ToneOf(does(t.Event)) }},
@@ -192,7 +194,7 @@ func (l *eventLines) titles() []string {
 func (l *eventLines) cells(t client.Told) []string {
 	var cells []string
 	for _, c := range l.columns {
-		cells = append(cells, OrDash(printable(c.Cell(t))))
+		cells = append(cells, OrDash(Printable(c.Cell(t))))
 	}
 	return cells
 }
@@ -222,7 +224,7 @@ func (l *eventLines) told(t client.Told) error {
 	case t.Kind == client.ToldPresented:
 		return nil
 	case t.Kind == client.ToldGap:
-		_, err := fmt.Fprintf(l.notes, "berth: a gap: %s; it goes on at %s\n", printable(t.Gap.Message), printable(t.Gap.ID))
+		_, err := fmt.Fprintf(l.notes, "berth: a gap: %s; it goes on at %s\n", Printable(t.Gap.Message), Printable(t.Gap.ID))
 		return err
 	case l.format == formatName:
 		_, err := fmt.Fprintln(l.w, t.Event.Instance)
@@ -262,7 +264,7 @@ func (l *eventLines) tones(t client.Told) []terminal.Tone {
 func (l *eventLines) lost(err error) {
 	if !l.trouble {
 		l.trouble = true
-		fmt.Fprintln(l.notes, "berth: "+err.Error()+"; trying again")
+		fmt.Fprintln(l.notes, "berth: "+Printable(err.Error())+"; trying again")
 	}
 }
 
@@ -278,15 +280,6 @@ func eventLineOf(t client.Told) any {
 		Kind string `json:"kind"`
 		client.Event
 	}{t.Kind, t.Event}
-}
-
-// clock is the time of day, with the date where it is another day.
-func clock(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
 }
 
 // happened is what a change was, in plain words, and why.
@@ -307,7 +300,7 @@ func happened(t client.Told) string {
 	}
 	if n := e.Notice; n != nil && n.Over.IsZero() {
 		add(fmt.Sprintf("notice: its place is taken for work of priority %s in queue %s; its guest may run until %s",
-			n.Priority, n.Queue, n.Until.Local().Format(time.TimeOnly)))
+			n.Priority, n.Queue, ShownTime(n.Until)))
 	}
 	if c := e.Command; c != nil {
 		add(c.Op + " asked for")

@@ -55,14 +55,6 @@ func TestWhatHappened(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
-	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
-	if got := clock(noon, noon.Add(time.Hour)) + " " +
-		clock(noon, noon.Add(24*time.Hour)); got != "12:00:00 2026-03-04 12:00:00" {
-		t.Error(got)
-	}
-}
-
 const watched = `retry: 1
 
 event: present
@@ -111,8 +103,8 @@ func run(t *testing.T, says string, args ...string) (out, errs string, code int)
 
 func TestListWatch(t *testing.T) {
 	out, errs, code := run(t, watched, "list", "--watch")
-	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
-	want := strings.ReplaceAll(`TIME                 ID        NAME            STATE            HOST  WHAT
+	const day = "2020-01-01T00:00:00Z"
+	want := strings.ReplaceAll(`TIME                  ID        NAME            STATE            HOST  WHAT
 DAY  11111111  web             active           h1    -
 DAY  22222222  a-long?[2Jname  queued           -     -
 DAY  22222222  a-long?[2Jname  deleted          -     it is gone
@@ -133,6 +125,37 @@ DAY  22222222  a-long?[2Jname  deleted          -     it is gone
 	out, _, _ = run(t, watched, "events", "--limit", "2", "-o", "json")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || lines[1] != want {
 		t.Errorf("the last two:\n%s", out)
+	}
+}
+
+// TestListWatchAgain: a present that is broken off begins anew, and each instance is printed once.
+func TestListWatchAgain(t *testing.T) {
+	asked := 0
+	node := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		says := watched
+		if asked++; asked == 1 {
+			says, _, _ = strings.Cut(watched, "id: 0:7\n") // before the end of the present
+		}
+		_, _ = io.WriteString(w, says)
+	}
+	out, errs, err := typed(t.Context(), t, node, newList, "--watch", "-o", "name")
+	const want = "11111111-1111\n22222222-2222\n22222222-2222\n" // the last is the change
+	if out != want || err != nil || asked != 2 || !strings.Contains(errs, "the connection is lost") {
+		t.Errorf("asked %d times, %v, says %q and prints:\n%s", asked, err, errs, out)
+	}
+}
+
+// TestEventsLimit: more than can be kept is refused before anything is asked.
+func TestEventsLimit(t *testing.T) {
+	for limit, want := range map[string]exitCode{
+		"0": exitUsage, "-1": exitUsage, "100001": exitUsage, "5000000000000000000": exitUsage, "1": 0, "100000": 0,
+	} {
+		_, errs, code := run(t, watched, "events", "--limit", limit)
+		said := "berth: limit \"" + limit + "\" is not valid; give 1 to 100000\n"
+		if exitCode(code) != want || (errs == said) != (want == exitUsage) {
+			t.Errorf("%s: %d, says %q", limit, code, errs)
+		}
 	}
 }
 
@@ -177,9 +200,10 @@ func TestEventsOnATerminal(t *testing.T) {
 
 // TestNoticeIsTold: a machine that is stopped already is asked for nothing, and is taken away all the same.
 func TestNoticeIsTold(t *testing.T) {
-	n := client.Notice{Priority: "high", Queue: "m1.large", Until: time.Now()}
+	n := client.Notice{Priority: "high", Queue: "m1.large", Until: elsewhere}
 	e := client.Event{StateBefore: "active", State: "active", Power: "stopped", PowerBefore: "stopped", Notice: &n}
-	if got := happened(client.Told{Kind: "change", Event: e}); !strings.HasPrefix(got, "notice: its place is taken") {
+	if got := happened(client.Told{Kind: "change", Event: e}); !strings.HasPrefix(got, "notice: its place is taken") ||
+		!strings.Contains(got, "may run until 2026-03-04T05:06:07Z") {
 		t.Errorf("%q", got)
 	}
 	n.Over = time.Now()

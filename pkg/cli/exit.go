@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,7 +51,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	if !started {
 		err = usageError{inWords(err)}
 	}
-	fmt.Fprintln(root.ErrOrStderr(), "berth: "+err.Error())
+	fmt.Fprintln(root.ErrOrStderr(), "berth: "+shownError(err))
 	if code := codeOf(err); code != exitUsage || started {
 		return int(code)
 	}
@@ -59,6 +60,18 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	}
 	fmt.Fprintf(root.ErrOrStderr(), "\"%s --help\" shows what there is\n", cmd.CommandPath())
 	return int(exitUsage)
+}
+
+// shownError is an error as a terminal may show it: names and what others answered steer nothing, and lines after the
+// first are indented, so that none of them looks like one that Berth begins.
+func shownError(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for n, line := range lines {
+		if lines[n] = Printable(line); n > 0 && !strings.HasPrefix(line, "  ") {
+			lines[n] = "  " + lines[n]
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // inWords says of a value that a flag does not take what it takes, where pflag says

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // TestExitCodes pins the numbers themselves: scripts rely on them.
@@ -75,6 +78,14 @@ func TestExecute(t *testing.T) {
 		"invalid": {
 			compute.Invalid("size", "x", "write it"), []string{"do"}, 2, "berth: size \"x\" is not valid; write it\n",
 		},
+		"steers the terminal": {
+			compute.Conflict("instance", "a", "is \x1b]0;b\a\u202e\r\x9b2K", "look"), []string{"do"}, 8,
+			"berth: instance \"a\": is ?]0;b????2K; look\n",
+		},
+		"of several lines": {
+			errors.New("two are wrong\n  one\nberth: all is well\x1b[1A\n"), []string{"do"}, 1,
+			"berth: two are wrong\n  one\n  berth: all is well?[1A\n",
+		},
 		"unknown": {
 			nil, []string{"zzz"}, 2,
 			"berth: unknown command \"zzz\" for \"berth\"\n\"berth --help\" shows what there is\n",
@@ -107,5 +118,30 @@ func TestExecute(t *testing.T) {
 		if code := Execute(t.Context(), root, c.args); code != c.code || stderr.String() != c.said {
 			t.Errorf("%s: %d, said %q; want %d, %q", name, code, stderr.String(), c.code, c.said)
 		}
+	}
+}
+
+// TestNotesOfErrors: an error within a line is one line, and steers nothing.
+func TestNotesOfErrors(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusForbidden, rest.Problem{Kind: "forbidden", Message: "no\x1b[2J\nberth: all is well"})
+	}))
+	defer node.Close()
+	c, err := client.New(client.Config{Address: node.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var notes bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(&notes)
+	_, err = c.Host(t.Context(), "h1")
+	newEventLines(cmd, FormatTable, false).lost(err)
+	listLeft(cmd, c, "h1")
+	const want = "berth: no?[2J?berth: all is well; trying again\n" +
+		"what is left cannot be listed: no?[2J?berth: all is well\n"
+	if notes.String() != want {
+		t.Errorf("%q, want %q", notes.String(), want)
 	}
 }

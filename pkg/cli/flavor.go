@@ -113,15 +113,18 @@ func newFlavorAdd(s *settings) *cobra.Command {
 			ctx := cmd.Context()
 			done, err := w.change(
 				cmd,
-				c,
+				out,
 				"flavor "+args[0],
 				func(dry bool) (client.Change, error) { return c.AddFlavor(ctx, f, dry) },
-				func(v client.Flavor) bool { return v.Name == f.Name },
+				func(ctx context.Context) ([]client.Flavor, error) {
+					v, err := c.Flavor(ctx, f.Name)
+					return []client.Flavor{v}, err
+				},
 			)
 			if err != nil || !done {
 				return err
 			}
-			v, err := c.Flavor(ctx, f.Name)
+			v, err := shown(ctx, w, func(ctx context.Context) (client.Flavor, error) { return c.Flavor(ctx, f.Name) })
 			if err != nil {
 				return err
 			}
@@ -153,18 +156,20 @@ type queueWaiting struct {
 func (w *queueWaiting) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&w.dry, "dry-run", false, "only say what it would do")
 	cmd.Flags().BoolVar(&w.noWait, "no-wait", false, "do not wait until the new queues are open")
-	cmd.Flags().DurationVar(&w.timeout, "timeout", queueWait, "how long to wait for them; 0 waits for ever")
+	timeoutFlag(cmd, &w.timeout, queueWait, "how long to wait for them; 0 waits for ever")
 }
 
 // change asks what a change would do and says so, does it, and waits until the
-// queues of the flavors it concerns are open. It says whether it was done, and
-// not only asked for.
+// queues of the flavors it concerns are open; nil: it makes none, and the change
+// itself is what is printed as data. It says whether it was done, and not only
+// asked for. The wait is also for what was there before:
+// it may be that of a command whose wait ended too early.
 func (w *queueWaiting) change(
 	cmd *cobra.Command,
-	c *client.Client,
+	f Format,
 	what string,
 	do func(dry bool) (client.Change, error),
-	concerns func(client.Flavor) bool,
+	concerns concerned,
 ) (bool, error) {
 	would, err := do(true)
 	if err != nil {
@@ -172,13 +177,49 @@ func (w *queueWaiting) change(
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", what, effect(would))
 	if w.dry {
-		return false, nil
+		return false, printChange(cmd.OutOrStdout(), f, would)
 	}
 	did, err := do(false)
-	if err != nil || w.noWait || did.Added == 0 {
-		return err == nil, err
+	switch {
+	case err != nil:
+		return false, err
+	case concerns == nil:
+		return true, printChange(cmd.OutOrStdout(), f, did)
+	case w.noWait:
+		return true, nil
 	}
-	return true, w.queues(cmd.Context(), c, cmd.ErrOrStderr(), concerns)
+	return true, w.queues(cmd.Context(), cmd.ErrOrStderr(), concerns)
+}
+
+// printChange prints a change as data. A person has read it by then.
+func printChange(to io.Writer, f Format, c client.Change) error {
+	if f == FormatJSON || f == FormatYAML {
+		return PrintData(to, f, c)
+	}
+	return nil
+}
+
+// concerned are the flavors whose queues a change makes, as the API shows them. A KindNotFound says that the node does
+// not show the change yet: it has read less than the one that took it.
+type concerned func(context.Context) ([]client.Flavor, error)
+
+// notShown is what a wait sees while a node does not show a change.
+const notShown = "the API node does not show it yet"
+
+// shown asks for what was added, until the node that answers shows it. Without a wait it tries for a moment.
+func shown[T any](ctx context.Context, w queueWaiting, ask func(context.Context) (T, error)) (v T, err error) {
+	within := w.timeout
+	if w.noWait {
+		within = actsWithin
+	}
+	err = until(ctx, within, func(ctx context.Context) (bool, string, error) {
+		var failed error
+		if v, failed = ask(ctx); compute.KindOf(failed) == compute.KindNotFound {
+			return false, notShown, nil
+		}
+		return failed == nil, "", failed
+	})
+	return v, err
 }
 
 // effect says what a change does to the queues: "makes 6 queues, 24 of at most 20000 in all".
@@ -208,27 +249,25 @@ func Plural(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-func (w *queueWaiting) queues(
-	ctx context.Context,
-	c *client.Client,
-	to io.Writer,
-	concerns func(client.Flavor) bool,
-) error {
+func (w *queueWaiting) queues(ctx context.Context, to io.Writer, concerns concerned) error {
 	live := newLiveLine(to)
 	defer live.end()
 	return until(ctx, w.timeout, func(ctx context.Context) (bool, string, error) {
-		flavors, err := c.Flavors(ctx)
-		if err != nil {
+		flavors, err := concerns(ctx)
+		switch {
+		case compute.KindOf(err) == compute.KindNotFound:
+			return false, notShown, nil
+		case err != nil:
 			return false, "", err
 		}
 		wanted, open, failed := 0, 0, 0
 		for _, f := range flavors {
-			if concerns(f) {
-				wanted, open, failed = wanted+f.Queues.Wanted, open+f.Queues.Open, failed+f.Queues.Failed
-			}
+			wanted, open, failed = wanted+f.Queues.Wanted, open+f.Queues.Open, failed+f.Queues.Failed
 		}
 		seen := fmt.Sprintf("%d of %s open", open, Plural(wanted, "queue"))
-		live.show(waitStatus{seen, seen})
+		if wanted > 0 { // else there is nothing to wait for
+			live.show(waitStatus{seen, seen})
+		}
 		if failed > 0 {
 			return false, seen, &compute.Error{
 				Kind:    compute.KindInternal,
@@ -266,12 +305,12 @@ func newFlavorRemove(s *settings) *cobra.Command {
 			"Machines that run are not touched.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.open()
+			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			_, err = w.change(cmd, c, "flavor "+args[0], func(dry bool) (client.Change, error) {
+			_, err = w.change(cmd, out, "flavor "+args[0], func(dry bool) (client.Change, error) {
 				return c.RemoveFlavor(cmd.Context(), compute.FlavorName(args[0]), dry)
 			}, nil)
 			return err

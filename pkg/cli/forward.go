@@ -97,13 +97,22 @@ func (f forwarding) run(cmd *cobra.Command, s *settings) error {
 	}
 	defer c.Close()
 	say := func(format string, args ...any) {
-		fmt.Fprintln(cmd.ErrOrStderr(), time.Now().Format(time.DateTime)+" "+printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(cmd.ErrOrStderr(), ShownTime(time.Now())+" "+Printable(fmt.Sprintf(format, args...)))
 	}
+	posts := poster()
+	defer posts.CloseIdleConnections()
 	return forward.Run(cmd.Context(), c.Events, forward.Options{
-		To: to, Secret: secret, HTTP: &http.Client{CheckRedirect: noRedirect}, Wanted: f.wanted,
+		To: to, Secret: secret, HTTP: posts, Wanted: f.wanted,
 		Source: f.source, Say: say,
 		Position: forward.Position{File: f.positionFile, Of: forward.Of(to, c.Project(), f.wanted)},
 	})
+}
+
+// poster is what posts to the receiver.
+func poster() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.HTTP2 = client.Pings()
+	return &http.Client{CheckRedirect: noRedirect, Transport: transport}
 }
 
 // receiver is the address that is given, or is in the file.

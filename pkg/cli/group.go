@@ -191,7 +191,7 @@ func newGroupDelete(s *settings) *cobra.Command {
 		Long: "Delete a group. It is refused while instances are members that have not ended: their rule would end with it.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.open()
+			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
@@ -199,10 +199,16 @@ func newGroupDelete(s *settings) *cobra.Command {
 			if err := c.DeleteGroup(cmd.Context(), compute.GroupName(args[0])); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "group %s is deleted\n", args[0])
-			return err
+			gone := deletedGroup{compute.GroupName(args[0])}
+			sheet := Sheet[deletedGroup]{Name: func(g deletedGroup) string { return string(g.Name) }}
+			return sheet.did(cmd.OutOrStdout(), out, gone, "group "+args[0]+" is deleted")
 		},
 	}
+}
+
+// deletedGroup is a group that is no more, as data.
+type deletedGroup struct {
+	Name compute.GroupName `json:"name"`
 }
 
 func groupSheet() Sheet[client.Group] {

@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ one. The record stays 15 days after the instance ended. berth events shows each 
 			case FormatJSON, FormatYAML:
 				return PrintData(cmd.OutOrStdout(), out, story)
 			}
-			if err := storySheet(time.Now()).List(cmd.OutOrStdout(), out, story.Items); err != nil {
+			if err := storySheet().List(cmd.OutOrStdout(), out, story.Items); err != nil {
 				return err
 			}
 			if note := unasked(story.Asked); note != "" {
@@ -50,12 +49,12 @@ func unasked(asked string) string {
 	return ""
 }
 
-func storySheet(now time.Time) Sheet[client.StoryStep] {
+func storySheet() Sheet[client.StoryStep] {
 	return Sheet[client.StoryStep]{
 		Name: func(s client.StoryStep) string { return s.What },
 		none: "Nothing is known of it.",
 		Columns: []Column[client.StoryStep]{
-			{Title: "TIME", Cell: func(s client.StoryStep) string { return clock(s.At, now) }},
+			{Title: "TIME", Cell: func(s client.StoryStep) string { return ShownTime(s.At) }},
 			{Title: "WHAT", Cell: became},
 			{Title: "WHO", Cell: func(s client.StoryStep) string { return s.Who }},
 			{Title: "HOST", Cell: func(s client.StoryStep) string { return string(s.Host) }},

@@ -79,7 +79,7 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&w.reason, "reason", "", "shown with the host")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the host has acted")
-	cmd.Flags().DurationVar(&w.timeout, "timeout", time.Minute, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &w.timeout, time.Minute, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 
@@ -120,10 +120,10 @@ func tellAsked(cmd *cobra.Command, h client.Host) {
 // from here.
 func (w wish) tellQuarantine(cmd *cobra.Command, acted bool, before, now client.Host) {
 	was, is := before.State == compute.HostQuarantined.String(), now.State == compute.HostQuarantined.String()
-	switch why := printable(before.Reason); {
+	switch why := Printable(before.Reason); {
 	case w.verb != "enable":
 	case acted && is:
-		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", now.Host, printable(now.Reason))
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", now.Host, Printable(now.Reason))
 	case acted && was:
 		fmt.Fprintf(cmd.ErrOrStderr(), "the quarantine of host %s has ended; it was for this: %s\n", now.Host, why)
 	case was:

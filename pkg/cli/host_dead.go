@@ -44,7 +44,7 @@ the host comes back, it first destroys what it had.
 
 It may be repeated. After an error that says so, it has to be.`)
 	cmd.Flags().BoolVar(&d.wait, "wait", false, "wait until nothing is left on the host")
-	cmd.Flags().DurationVar(&d.timeout, "timeout", time.Minute, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &d.timeout, time.Minute, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 

@@ -51,7 +51,7 @@ that --timeout is over.`,
 	cmd.Flags().StringVar(&d.reason, "reason", "", "shown with the host")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", 0, "when it should be empty, from now (default: no hurry)")
 	cmd.Flags().BoolVar(&d.wait, "wait", false, "wait until the host is empty, or its deadline has passed")
-	cmd.Flags().DurationVar(&d.timeout, "timeout", 0, "how long --wait waits at most; 0 waits for ever")
+	timeoutFlag(cmd, &d.timeout, 0, "how long --wait waits at most; 0 waits for ever")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func listLeft(cmd *cobra.Command, c *client.Client, host compute.HostID) {
 		err = hostInstanceSheet().List(cmd.ErrOrStderr(), FormatTable, left)
 	}
 	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "what is left cannot be listed: %v\n", err)
+		fmt.Fprintf(cmd.ErrOrStderr(), "what is left cannot be listed: %s\n", Printable(err.Error()))
 	}
 }
 
@@ -199,7 +199,7 @@ func because(h client.Host) string {
 	if h.Reason == "" {
 		return h.State
 	}
-	return h.State + " (" + printable(h.Reason) + ")"
+	return h.State + " (" + Printable(h.Reason) + ")"
 }
 
 // left is what keeps a host from being empty: "2 machines and 1 build".

@@ -116,17 +116,21 @@ func ofAll(ctx context.Context, c *client.Client, f client.Filter) ([]client.Ins
 
 // watchList prints how the instances are, and then what changes, each in a line.
 func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter, by string, everybody bool) error {
-	if f.All || f.Queue != "" || f.Flavor != "" || by != "" {
+	if f.All || f.Placeholders || f.Queue != "" || f.Flavor != "" || by != "" {
 		return compute.Invalid("watch", "true", "it goes with --state, --host, --name, --label and --all-projects alone")
 	}
 	if _, err := eventStates(statesByName(f.States)); err != nil {
 		return err
 	}
 	lines := newEventLines(cmd, out, everybody)
-	ask := client.Follow{
-		AllProjects: everybody, Host: f.Host, States: f.States, Labels: f.Labels, Present: true, Lost: lines.lost,
-	}
 	var present []client.Told // printed together: so the columns are as wide as all need
+	ask := client.Follow{
+		AllProjects: everybody, Host: f.Host, States: f.States, Labels: f.Labels, Present: true,
+		Lost: func(err error) {
+			present = nil // it begins anew
+			lines.lost(err)
+		},
+	}
 	return followEvents(cmd.Context(), c, ask, func(t client.Told) error {
 		switch {
 		case f.Name != "" && t.Event.Name != f.Name && t.Event.NameBefore != f.Name && t.Event.Instance != "":

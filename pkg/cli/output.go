@@ -3,10 +3,13 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -129,7 +132,7 @@ func (s Sheet[T]) table(w io.Writer, wide bool, items []T) error {
 			if c.wide && !wide {
 				continue
 			}
-			row = append(row, OrDash(printable(c.Cell(item))))
+			row = append(row, OrDash(Printable(c.Cell(item))))
 			tone := terminal.Plain
 			if c.tone != nil {
 				tone = c.tone(item)
@@ -160,10 +163,19 @@ func (s Sheet[T]) one(w io.Writer, f Format, item T, details func(T) []detail) e
 			if i > 0 {
 				title = ""
 			}
-			g.Rows = append(g.Rows, []string{title, printable(line)})
+			g.Rows = append(g.Rows, []string{title, Printable(line)})
 		}
 	}
 	return g.Print(w)
+}
+
+// did prints what a command has done: a sentence for a person, and else what it was done to.
+func (s Sheet[T]) did(w io.Writer, f Format, item T, sentence string) error {
+	if f == FormatTable || f == FormatWide {
+		_, err := fmt.Fprintln(w, sentence)
+		return err
+	}
+	return s.one(w, f, item, nil)
 }
 
 // detail is one line about a single thing; an empty value is left out, a line
@@ -180,36 +192,77 @@ func PrintData(w io.Writer, f Format, v any) error {
 		_, err := fmt.Fprintf(w, "%s\n", data)
 		return err
 	}
-	var node yaml.Node // JSON is YAML: reading it so keeps the order
-	if err := yaml.Unmarshal(data, &node); err != nil {
+	fields := json.NewDecoder(bytes.NewReader(data))
+	fields.UseNumber()
+	node, err := nodeOf(fields)
+	if err != nil {
 		return err
 	}
-	plain(&node)
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(&node); err != nil {
+	if err := encoder.Encode(node); err != nil {
 		return err
 	}
 	return encoder.Close()
 }
 
-// plain drops JSON's brackets and the quotes that YAML does not need.
-func plain(n *yaml.Node) {
-	n.Style = 0
-	for _, c := range n.Content {
-		plain(c)
+// nodeOf is the next value of a JSON document as YAML, in the same order. (JSON is YAML, but for characters that JSON
+// alone takes as they are, and for names of more than 1,024 characters: so the library does not read it.)
+func nodeOf(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
 	}
+	n := &yaml.Node{Kind: yaml.ScalarNode}
+	switch v := token.(type) {
+	case string:
+		n.Tag, n.Value = "!!str", v
+		if olderYAML.MatchString(v) || strings.Contains(v, "\n") && strings.Contains(v, "\t") {
+			n.Style = yaml.DoubleQuotedStyle // the library reads some tabs in lines as indentation
+		}
+	case json.Number:
+		n.Value = v.String()
+	case bool:
+		n.Value = strconv.FormatBool(v)
+	case nil:
+		n.Value = "null"
+	case json.Delim:
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+		if v == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		for d.More() { // the names are values, too
+			c, err := nodeOf(d)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, c)
+		}
+		_, err = d.Token()
+	}
+	return n, err
 }
 
-// printable keeps what users named from steering a terminal.
-func printable(s string) string {
+// olderYAML is text that readers of YAML 1.1 (PyYAML, Ansible, Ruby) take for something else where it has no quotes:
+// booleans, marks, numbers and dates. The library quotes by itself what its own reader would take for something else.
+var olderYAML = regexp.MustCompile(`^((?i:y|n|yes|no|on|off)|=|<<|` +
+	`[-+]?(0[bx][0-9a-fA-F_]+|([0-9][0-9_,]*(:[0-5]?[0-9])*(\.[0-9_]*)?|\.[0-9_]+)([eE][-+]?[0-9]+)?)|` +
+	`[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?)$`)
+
+// Printable is the text without what could steer a terminal, or has no shape, so that two names would look the same:
+// users name things. Spaces stay.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
-			return '?'
+		shown := unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+		if r != utf8.RuneError && r != emptyBraille && (shown || unicode.Is(unicode.Zs, r)) {
+			return r
 		}
-		return r
+		return '?'
 	}, s)
 }
+
+// emptyBraille is a letter of no dots.
+const emptyBraille = '\u2800'
 
 // OrDash is the text, or a dash for none.
 func OrDash(s string) string {
@@ -217,6 +270,14 @@ func OrDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// ShownTime is a time for a person, to the second and in UTC, as data and logs have it; empty for none.
+func ShownTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // age is how long ago, in one unit: "12s", "5m", "3h", "2d".

@@ -4,8 +4,12 @@ package cli
 
 import (
 	"bytes"
+	"io"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-project/berth/pkg/client"
 )
 
 func TestTablesAlign(t *testing.T) {
@@ -28,6 +32,19 @@ func TestTablesAlign(t *testing.T) {
 		"bad?[31m?name?    2  bad?[31m?name?\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestPrintable: no character that cannot be seen makes one name look like another, or steers a terminal.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"web\u200b-1": "web?-1", "\ufeffweb": "?web", "we\u00adb": "we?b", "a\u2060b\u200dc": "a?b?c", "a\U000e0041": "a?",
+		"a\u2028b": "a?b", "\ue000": "?", "a\x1bb\tc": "a?b?c", "\u202eab": "?ab", "\xffa": "?a",
+		"näme 名前 \u00a0a\u0308\u3000№ 😀": "näme 名前 \u00a0a\u0308\u3000№ 😀",
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("%q is printed as %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -66,5 +83,36 @@ func TestLiveLine(t *testing.T) {
 	l.end()
 	if got, want := out.String(), "one\ntwo\n"; got != want {
 		t.Errorf("elsewhere %q, want %q", got, want)
+	}
+}
+
+// elsewhere is a time as a machine in another zone has it.
+var elsewhere = time.Date(2026, 3, 4, 7, 6, 7, 8, time.FixedZone("", 2*60*60))
+
+// TestTimesAreUTC: whatever the zone of this machine is, one time reads the same in all that is printed.
+func TestTimesAreUTC(t *testing.T) {
+	const want = "2026-03-04T05:06:07Z"
+	if ShownTime(elsewhere) != want || ShownTime(time.Time{}) != "" {
+		t.Errorf("%q, and %q for none", ShownTime(elsewhere), ShownTime(time.Time{}))
+	}
+	var said strings.Builder
+	i := client.Instance{AcceptedAt: elsewhere, Notice: &client.Notice{Until: elsewhere}}
+	for _, d := range instanceDetails(i, elsewhere) {
+		said.WriteString(d.title + ": " + d.value + "\n")
+	}
+	for _, d := range callerDetails(client.Caller{Expires: elsewhere}) {
+		said.WriteString(d.title + ": " + d.value + "\n")
+	}
+	made := client.NewToken{}
+	made.ExpiresAt = elsewhere
+	if err := PrintNewToken(io.Discard, &said, FormatTable, made); err != nil {
+		t.Error(err)
+	}
+	for _, line := range []string{
+		"Accepted: " + want + " (0s ago)", "may run until " + want, "Expires: " + want, "counts until " + want,
+	} {
+		if !strings.Contains(said.String(), line) {
+			t.Errorf("%q is not in\n%s", line, said.String())
+		}
 	}
 }

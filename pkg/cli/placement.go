@@ -69,7 +69,7 @@ JSON; each entry is a boot as POST /v1/instances takes it, with a count.`,
 // whyMix is what the flags ask about.
 func whyMix(cmd *cobra.Command, c *client.Client, f bootFlags, file string) (client.Mix, error) {
 	if cmd.Flags().Changed("mix") {
-		return readMix(cmd.InOrStdin(), file)
+		return readMix(cmd.Context(), cmd.InOrStdin(), file)
 	}
 	f.name, f.onNoCapacity = "it", "wait"
 	b, err := f.boot(cmd)
@@ -77,10 +77,10 @@ func whyMix(cmd *cobra.Command, c *client.Client, f bootFlags, file string) (cli
 }
 
 // readMix reads a mix in YAML, of which JSON is a part.
-func readMix(stdin io.Reader, file string) (client.Mix, error) {
+func readMix(ctx context.Context, stdin io.Reader, file string) (client.Mix, error) {
 	text, err := []byte(nil), error(nil)
 	if file == "-" {
-		text, err = io.ReadAll(stdin)
+		text, err = readInput(ctx, stdin)
 	} else {
 		text, err = os.ReadFile(file)
 	}
@@ -310,7 +310,7 @@ func toGo(k client.Placement) string {
 	if g.Host != "" {
 		var names []string
 		for _, i := range g.Instances {
-			names = append(names, fmt.Sprintf("%s of %s", cmp.Or(printable(i.Name), string(i.ID)), i.Project))
+			names = append(names, fmt.Sprintf("%s of %s", cmp.Or(Printable(i.Name), string(i.ID)), i.Project))
 		}
 		line += fmt.Sprintf(", %s: %s", g.Host, strings.Join(names, ", "))
 	}

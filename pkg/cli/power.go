@@ -49,6 +49,9 @@ be lost; with --wait, once the hosts have answered.`,
 				return err
 			}
 			done, err := p.all(cmd, c)
+			if len(done) == 0 && err != nil {
+				return err
+			}
 			if printed := instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, done); err == nil {
 				err = printed
 			}
@@ -60,7 +63,7 @@ be lost; with --wait, once the hosts have answered.`,
 	}
 	p.chosen.flags(cmd)
 	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait until the hosts have answered")
-	cmd.Flags().DurationVar(&p.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &p.timeout, defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 

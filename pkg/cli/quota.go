@@ -95,68 +95,66 @@ type quotaChange struct {
 	weight *uint32 // nil: as it is
 }
 
-// setQuota adds limits to the project's own of one part.
-func setQuota(
-	cmd *cobra.Command,
-	c *client.Client,
-	p compute.Project,
-	change quotaChange,
-) (client.Quota, error) {
-	part, limits := change.part, change.limits
-	now, err := c.Quota(cmd.Context(), p)
-	if err != nil {
+// setQuota changes what is given, and leaves to the node what the project has besides: others may change that
+// meanwhile.
+func setQuota(cmd *cobra.Command, c *client.Client, p compute.Project, given quotaChange) (client.Quota, error) {
+	amounts := map[compute.ResourceClass]*int64{}
+	for class, n := range given.limits {
+		amounts[class] = &n
+	}
+	if err := checkOwn(cmd, c, p, given); err != nil {
 		return client.Quota{}, err
 	}
-	q := ownQuota(now)
-	for class, n := range q.Of(part) {
-		if _, given := limits[class]; !given {
-			limits[class] = n
-		}
+	for _, class := range given.clear {
+		amounts[compute.ResourceClass(class)] = nil
 	}
-	for _, class := range change.clear {
-		if _, ok := limits[compute.ResourceClass(class)]; !ok {
-			return client.Quota{}, compute.NotFound(
-				"limit",
-				class,
-				"project "+string(p)+" has no limit of its own on it",
-			)
-		}
-		delete(limits, compute.ResourceClass(class))
-	}
-	if class, is := part.Priority(); is {
-		q.Classes[class] = limits
+	change := client.QuotaChange{Weight: given.weight}
+	if class, is := given.part.Priority(); is {
+		change.Priorities = map[string]map[compute.ResourceClass]*int64{class.String(): amounts}
 	} else {
-		q.Limits = limits
+		change.Limits = amounts
 	}
-	if change.weight != nil {
-		q.Weight = *change.weight
-	}
-	return c.SetQuota(cmd.Context(), q)
+	return c.ChangeQuota(cmd.Context(), p, change)
 }
 
-// ownQuota is what a project has of limits of its own.
-func ownQuota(shown client.Quota) compute.Quota {
-	q := compute.Quota{Project: shown.Project, Limits: compute.Resources{}, Classes: compute.ClassLimits{}}
-	own := func(all []client.QuotaResource) compute.Resources {
-		limits := compute.Resources{}
-		for _, r := range all {
-			own := r.From == "project" || q.Project == compute.DefaultQuota && r.From == "default"
-			if own && r.Limit != nil {
-				limits[r.Class] = *r.Limit
+// checkOwn refuses to take out limits that a project does not have.
+func checkOwn(cmd *cobra.Command, c *client.Client, p compute.Project, given quotaChange) error {
+	if len(given.clear) == 0 {
+		return nil
+	}
+	now, err := c.Quota(cmd.Context(), p)
+	if err != nil {
+		return err
+	}
+	own := ownLimits(now, given.part)
+	for _, class := range given.clear {
+		_, has := own[compute.ResourceClass(class)]
+		if _, sets := given.limits[compute.ResourceClass(class)]; !has && !sets {
+			return compute.NotFound("limit", class, "project "+string(p)+" has no limit of its own on it")
+		}
+	}
+	return nil
+}
+
+// ownLimits are a project's own limits in one part of its quota.
+func ownLimits(shown client.Quota, part compute.QuotaPart) compute.Resources {
+	all := shown.Resources
+	if class, is := part.Priority(); is {
+		all = nil
+		for _, c := range shown.Priorities {
+			if c.Priority == class.String() {
+				all = c.Resources
 			}
 		}
-		return limits
 	}
-	q.Limits = own(shown.Resources)
-	if shown.WeightFrom == "project" || q.Project == compute.DefaultQuota && shown.WeightFrom == "default" {
-		q.Weight = shown.Weight
-	}
-	for _, c := range shown.Priorities {
-		if p, err := compute.ParsePriority(c.Priority); err == nil {
-			q.Classes[p] = own(c.Resources)
+	limits := compute.Resources{}
+	for _, r := range all {
+		own := r.From == "project" || shown.Project == compute.DefaultQuota && r.From == "default"
+		if own && r.Limit != nil {
+			limits[r.Class] = *r.Limit
 		}
 	}
-	return q
+	return limits
 }
 
 func newQuotaShow(s *settings) *cobra.Command {

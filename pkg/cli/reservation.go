@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/service"
 )
 
 // reserveFlags are the command line of reserve.
@@ -33,8 +33,8 @@ func newReserve(s *settings) *cobra.Command {
 counts in the quota from now on; berth boot --reservation NAME gets it. After --for it
 is free again, but for what was booted into it.
 
-Returns once the request cannot be lost; with --wait, once hosts hold all of it, or it
-was refused.`,
+Returns once the request cannot be lost; with --wait, once hosts hold all of it, or never
+will: it was refused, or placeholders of it have ended.`,
 		Example: `  berth reserve nightly --flavor m1.small --count 4 --for 2h --wait
   berth reserve launch --flavor m1.large --with disk=ssd --count 10 --from 2026-12-01T08:00:00Z --for 12h`,
 		Args: cobra.ExactArgs(1),
@@ -48,7 +48,7 @@ was refused.`,
 	flags.DurationVar(&f.long, "for", 0, "how long it lasts: 1m to 720h")
 	flags.StringVar(&f.priority, "priority", "normal", "low, normal or high: in which class it waits for room")
 	flags.BoolVar(&f.wait, "wait", false, "wait until hosts hold all of it")
-	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	timeoutFlag(cmd, &f.timeout, defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }
 
@@ -101,55 +101,68 @@ func runReserve(cmd *cobra.Command, s *settings, f reserveFlags, name string) er
 		return err
 	}
 	v, err := c.Reserve(cmd.Context(), w)
-	if err == nil && f.wait {
-		ctx, cancel := cmd.Context(), context.CancelFunc(func() {})
-		if f.timeout > 0 {
-			ctx, cancel = context.WithTimeout(ctx, f.timeout)
-		}
-		defer cancel()
-		v, err = waitHeld(ctx, c, w, v)
-	}
 	if err != nil {
 		return err
 	}
-	return reservationSheet().List(cmd.OutOrStdout(), out, []client.Reservation{v})
+	if f.wait {
+		v, err = waitHeld(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, w, v)
+	}
+	if printed := reservationSheet().List(cmd.OutOrStdout(), out, []client.Reservation{v}); err == nil {
+		err = printed
+	}
+	return err
 }
 
-// lookEvery is how often a reservation that is waited for is looked at.
-const lookEvery = 500 * time.Millisecond
-
 // waitHeld waits until hosts hold all of a reservation. One that begins later is held shortly before. Where another
-// request had the name first, it is asked for again: the same one is done then, and any other one is refused.
+// request had the name first, it is asked for again: the same one is done then, and any other one is refused. With an
+// error too it answers the reservation as it was seen last.
 func waitHeld(
-	ctx context.Context, c *client.Client, w client.ReservationWish, v client.Reservation,
+	ctx context.Context, c *client.Client, live *liveLine, timeout time.Duration,
+	w client.ReservationWish, v client.Reservation,
 ) (client.Reservation, error) {
-	for v.State != "held" {
-		if v.State == "ended" {
-			why, code := "it has ended", compute.ReservationEnded
-			if v.Reason != nil {
-				why, code = v.Reason.Message, compute.ReasonCode(v.Reason.Code)
-			}
-			return v, &compute.Error{
-				Op: "reserve", Kind: kindOfReason(code), Field: "reservation", Value: string(v.Name), Message: why,
-			}
-		}
-		if !service.Sleep(ctx, lookEvery) {
-			return v, &compute.Error{
-				Op: "reserve", Kind: compute.KindTimeout, Field: "reservation", Value: string(v.Name),
-				Message: fmt.Sprintf("hosts hold room for %d of %d", v.Held, v.Count),
-				Remedy:  "berth reservation show " + string(v.Name) + " says what it waits for; it goes on waiting",
-			}
-		}
+	defer live.end()
+	gone := 0
+	err := until(ctx, timeout, func(ctx context.Context) (bool, string, error) {
 		next, err := c.Reservation(ctx, v.Name)
-		if err == nil && isAnother(next, v) {
+		switch {
+		case err == nil && isAnother(next, v):
 			next, err = c.Reserve(ctx, w)
+		case compute.KindOf(err) == compute.KindNotFound: // this node may have read less than the one that answered before
+			if gone++; gone < mostGone {
+				err = compute.Unavailable("reserve", err)
+			}
 		}
 		if err != nil {
-			return v, err
+			return false, "", err
 		}
-		v = next
+		v, gone = next, 0
+		seen := fmt.Sprintf("hosts hold room for %d of %d", v.Held, v.Count)
+		live.show(waitStatus{seen, seen})
+		if v.State == "ended" || v.State == "waiting" && v.Reason != nil {
+			return false, seen, endedError(v)
+		}
+		return v.State == "held" && v.Held >= v.Count, seen, nil // an older node says held of what hosts hold in part
+	})
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
+		e.Remedy = "berth reservation show " + string(v.Name) + " says what it waits for; it goes on waiting"
 	}
-	return v, nil
+	return v, err
+}
+
+// endedError is why a reservation that was waited for has ended, or some placeholders of it.
+func endedError(v client.Reservation) error {
+	why, code := "it has ended", compute.ReservationEnded
+	if v.Reason != nil {
+		why, code = v.Reason.Message, compute.ReasonCode(v.Reason.Code)
+	}
+	e := &compute.Error{
+		Op: "reserve", Kind: kindOfReason(code), Field: "reservation", Value: string(v.Name), Message: why,
+	}
+	if v.State != "ended" {
+		e.Remedy = "what is left of it goes on; berth reservation delete " + string(v.Name) + " ends it"
+	}
+	return e
 }
 
 // isAnother says whether a reservation is not the one that was answered before, by their placeholders.
@@ -186,7 +199,7 @@ func newReservationDelete(s *settings) *cobra.Command {
 on. What waits for its room and never ran ends in error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.open()
+			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
@@ -195,8 +208,7 @@ on. What waits for its room and never ran ends in error.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), endsSaid(v))
-			return err
+			return reservationSheet().did(cmd.OutOrStdout(), out, v, endsSaid(v))
 		},
 	}
 }
@@ -224,17 +236,10 @@ func reservationSheet() Sheet[client.Reservation] {
 			{Title: "COUNT", Right: true, Cell: number(func(v client.Reservation) int { return v.Count })},
 			{Title: "HELD", Right: true, Cell: number(func(v client.Reservation) int { return v.Held })},
 			{Title: "TAKEN", Right: true, Cell: number(func(v client.Reservation) int { return v.Taken })},
-			{Title: "FROM", Cell: func(v client.Reservation) string { return shownTime(v.From) }},
-			{Title: "UNTIL", Cell: func(v client.Reservation) string { return shownTime(v.Until) }},
+			{Title: "FROM", Cell: func(v client.Reservation) string { return ShownTime(v.From) }},
+			{Title: "UNTIL", Cell: func(v client.Reservation) string { return ShownTime(v.Until) }},
 		},
 	}
-}
-
-func shownTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 func reservationDetails(v client.Reservation) []detail {
@@ -259,13 +264,13 @@ func reservationDetails(v client.Reservation) []detail {
 	var refused []string
 	for _, x := range v.Refused {
 		refused = append(refused, fmt.Sprintf("%d of %s until %s, asked for at %s: another request had the name first",
-			x.Count, compute.NameQueue(x.Flavor, x.With), shownTime(x.Until), shownTime(x.At)))
+			x.Count, compute.NameQueue(x.Flavor, x.With), ShownTime(x.Until), ShownTime(x.At)))
 	}
 	return []detail{
 		{"Reservation", string(v.Name)}, {"Project", string(v.Project)}, {"State", v.State + why}, {"Queue", string(v.Queue)},
 		{"Each", v.Resources.String()},
 		{"Machines", fmt.Sprintf("%d of %d held, %d taken, %d started", v.Held, v.Count, v.Taken, v.Started)},
-		{"From", shownTime(v.From)}, {"Until", shownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
+		{"From", ShownTime(v.From)}, {"Until", ShownTime(v.Until)}, {"Placeholders", strings.Join(each, "\n")},
 		{"Refused", strings.Join(refused, "\n")},
 	}
 }

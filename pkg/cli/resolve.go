@@ -42,17 +42,20 @@ func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref st
 // targets finds the instances that a command ends or changes. Each is named by its
 // whole name or id: what else begins so changes as others come and go. Beginnings
 // are taken only if the caller said so (--prefix), and two of them never mean the
-// same instance. With an error nothing is to be done to any.
+// same instance. A word that is given again counts once. With an error nothing is to be done to any.
 func targets(
 	ctx context.Context, c *client.Client, candidates io.Writer, refs []string, prefix bool,
 ) (out []client.Instance, err error) {
 	by := map[compute.InstanceID]string{}
-	for _, ref := range refs {
+	for n, ref := range refs {
+		if slices.Contains(refs[:n], ref) {
+			continue
+		}
 		i, err := target(ctx, c, candidates, ref, prefix)
 		if err != nil {
 			return nil, err
 		}
-		if before, twice := by[i.ID]; twice && before != ref {
+		if before, twice := by[i.ID]; twice {
 			return nil, compute.Conflict("instance", ref, "means the same instance as "+before+": "+i.Name,
 				"name each instance once")
 		}
@@ -106,7 +109,7 @@ func firstNames(found []client.Instance) string {
 	const most = 3
 	var names []string
 	for _, i := range found {
-		name := printable(i.Name)
+		name := Printable(i.Name)
 		if name == "" {
 			name = shortID(i.ID)
 		}

@@ -94,6 +94,7 @@ not empty by its deadline.`,
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.api, "api", env(EnvAPI, defaultAPI), "address of an API node ($"+EnvAPI+")")
+	flags.Lookup("api").DefValue = defaultAPI // the help shows it, and the variable may have a password
 	flags.StringVar(
 		&s.project,
 		"project",
@@ -140,25 +141,28 @@ func (s *settings) open() (*client.Client, Format, error) {
 	if err := compute.Project(s.project).Check(); err != nil {
 		return nil, "", err
 	}
-	token := s.token
-	if token == "" {
-		if token, err = findToken(); err != nil {
+	if s.timeout < 0 {
+		return nil, "", compute.Invalid("request-timeout", s.timeout.String(), "give a duration above 0, as in 30s")
+	}
+	token := &shownToken{token: s.token}
+	if s.token == "" {
+		if err := token.look(); err != nil {
 			return nil, "", err
 		}
-	}
-	if token != "" && inTheClear(s.api) {
-		fmt.Fprintf(s.errs(), "berth: the token crosses the network in the clear, and whoever reads it can use it: "+
-			"give an https address instead of %s\n", s.api)
 	}
 	c, err := client.New(client.Config{
 		Address:  s.api,
 		TLS:      s.tls,
-		Token:    token,
+		TokenNow: token.now,
 		Project:  compute.Project(s.project),
 		Timeout:  s.timeout,
 		Dial:     s.dial,
 		Patience: min(s.timeout, 10*time.Second), // a person waits for it
 	})
+	if err == nil && token.token != "" && inTheClear(s.api) {
+		fmt.Fprintf(s.errs(), "berth: the token crosses the network in the clear, and whoever reads it can use it: "+
+			"give an https address instead of %s\n", s.api)
+	}
 	return c, f, err
 }
 

@@ -4,7 +4,9 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -77,19 +79,41 @@ func (s *selection) ask(cmd *cobra.Command, c *client.Client, verb string, found
 		)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "To %s: %s.\nGo on? [y/N] ", verb, what)
-	said := make(chan string, 1)
-	go func() { // reading does not end with the command, but with the process
+	answer, err := input(cmd.Context(), func() (string, error) {
 		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of input is no yes
-		said <- strings.TrimSpace(line)
+		return strings.TrimSpace(line), nil
+	})
+	if err != nil {
+		return err
+	}
+	if a := strings.ToLower(answer); a == "y" || a == "yes" {
+		return nil
+	}
+	return compute.Conflict("answer", answer, "is not yes", "nothing was done")
+}
+
+// readInput is all that comes on standard input. It ends early if the command is called off.
+func readInput(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	return input(ctx, func() ([]byte, error) { return io.ReadAll(stdin) })
+}
+
+// input is what is read of standard input. It ends early if the command is called off.
+func input[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		is  T
+		err error
+	}
+	said := make(chan result, 1)
+	go func() { // reading does not end with the command, but with the process
+		is, err := read()
+		said <- result{is, err}
 	}()
 	select {
-	case <-cmd.Context().Done():
-		return cmd.Context().Err()
-	case answer := <-said:
-		if a := strings.ToLower(answer); a == "y" || a == "yes" {
-			return nil
-		}
-		return compute.Conflict("answer", answer, "is not yes", "nothing was done")
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	case r := <-said:
+		return r.is, r.err
 	}
 }
 

@@ -130,3 +130,25 @@ func TestAll(t *testing.T) {
 		t.Errorf("nobody: %v %v", done, err)
 	}
 }
+
+// TestInputIsNotAwaitedForEver: a command that reads standard input ends when it is called off.
+func TestInputIsNotAwaitedForEver(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stdin, typing := io.Pipe()
+	defer func() { _ = typing.Close() }()
+	stop()
+	for _, c := range []func(*settings) *cobra.Command{newLogin, newWhy} {
+		cmd := c(&settings{api: "http://127.0.0.1:1", project: "default", output: "table", token: "t"})
+		cmd.SetIn(stdin)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetErr(io.Discard)
+		args := []string(nil)
+		if cmd.Name() == "why" {
+			args = []string{"--mix", "-"}
+		}
+		cmd.SetArgs(args)
+		if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", cmd.Name(), err)
+		}
+	}
+}

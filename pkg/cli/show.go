@@ -93,7 +93,7 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		if t.IsZero() {
 			return ""
 		}
-		return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), Short(now.Sub(t)))
+		return fmt.Sprintf("%s (%s ago)", ShownTime(t), Short(now.Sub(t)))
 	}
 	deadline := ""
 	if i.State == "queued" && !i.Deadline.IsZero() {
@@ -106,7 +106,7 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 	if a := i.Answer; a != nil {
 		answered = a.Op + ", " + when(a.At)
 		if a.Failed != "" {
-			answered += ", failed: " + printable(a.Failed)
+			answered += ", failed: " + Printable(a.Failed)
 		}
 	}
 	return []detail{
@@ -142,7 +142,7 @@ func notice(i client.Instance, now time.Time) string {
 	if !n.Over.IsZero() {
 		return fmt.Sprintf("%s, over since %s", what, Short(now.Sub(n.Over)))
 	}
-	return fmt.Sprintf("%s; its guest may run until %s, then: %s", what, n.Until.Local().Format(time.DateTime), n.Then)
+	return fmt.Sprintf("%s; its guest may run until %s, then: %s", what, ShownTime(n.Until), n.Then)
 }
 
 // madeRoom is how many machines went for an instance.
@@ -171,7 +171,7 @@ func failureLines(all []client.Failure) string {
 	for _, f := range all {
 		lines = append(
 			lines,
-			fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, printable(f.Message)),
+			fmt.Sprintf("attempt %d on %s (%s): %s", f.Attempt, f.Host, f.Class, Printable(f.Message)),
 		)
 	}
 	return strings.Join(lines, "\n")
@@ -266,7 +266,7 @@ func nearest(n client.HostStanding) string {
 		parts = append(parts, string(t))
 	}
 	if n.Reason != "" {
-		parts = append(parts, printable(n.Reason))
+		parts = append(parts, Printable(n.Reason))
 	}
 	if n.Room > 0 {
 		parts = append(parts, fmt.Sprintf("room for %d", n.Room))

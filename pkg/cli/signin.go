@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,26 +27,70 @@ import (
 const maxTokenFile = 16 << 10
 
 // findToken is what the command line shows to the API: that of the environment, of a file that the
-// environment names, or the one that berth login keeps. Empty: nothing.
-func findToken() (string, error) {
+// environment names, or the one that berth login keeps. Empty: nothing. Another one is to be had before it expires, or
+// at any time where that is now; zero: never.
+func findToken() (text string, expires time.Time, err error) {
 	if text := os.Getenv(EnvToken); text != "" {
-		return strings.TrimSpace(text), nil
+		return strings.TrimSpace(text), time.Time{}, nil
 	}
 	if file := os.Getenv(EnvTokenFile); file != "" {
-		return readToken(EnvTokenFile, file)
+		text, err := readToken(EnvTokenFile, file)
+		return text, time.Now(), err
 	}
 	file, err := keptToken()
 	if err != nil {
-		return "", nil // without a home nothing is kept
+		return "", time.Time{}, nil // without a home nothing is kept
 	}
-	text, err := readToken("token", file)
+	session, err := renewed(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
+		return "", time.Time{}, nil
 	case err != nil:
-		return "", err
+		return "", time.Time{}, err
 	}
-	return renewed(file, text), nil
+	return session.Token, session.Expires, nil
+}
+
+// shownToken is the token that a command shows. While the command runs another may take its place.
+type shownToken struct {
+	mu    sync.Mutex
+	token string    // empty: none, for as long as the command runs
+	again time.Time // when to look for another one; zero: never
+
+	expires time.Time // zero: it is not known when
+}
+
+// now is what to show with a request. If no other token is to be had, the one of before is shown all the same: the node
+// says whether it counts.
+func (s *shownToken) now() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.token != "" && !s.again.IsZero() && !time.Now().Before(s.again) {
+		_ = s.look() // what it finds out is in s
+	}
+	return s.token
+}
+
+// expiredPause is how long an issuer that does not renew an expired token is left alone at most.
+const expiredPause = 30 * time.Second
+
+// look finds the token, and when to look again: when it is due, or, where it lives no longer than that or could not be
+// renewed, after half of the time that it has left; then after a second, and less often the longer it has expired.
+func (s *shownToken) look() error {
+	text, expires, err := findToken()
+	switch {
+	case err != nil || text == "": // somebody may be writing it
+		expires = time.Now()
+	case expires.IsZero() || !expires.Before(s.expires): // else what was renewed could not be kept
+		s.token, s.expires = text, expires
+	}
+	s.again = time.Time{}
+	if !expires.IsZero() {
+		left := time.Until(expires)
+		wait := max(time.Second, left/2, left-signin.Ahead, min(-left, expiredPause))
+		s.again = time.Now().Round(0).Add(wait) // by the wall's clock, which goes on while a machine is suspended
+	}
+	return err
 }
 
 // keptToken is where berth login keeps the token.
@@ -78,17 +124,11 @@ func readToken(field, file string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// keep writes the token where findToken looks for it, for this user alone. The file that was there is
-// replaced as a whole, so that its mode does not matter.
-func keep(text string) (string, error) {
-	file, err := keptToken()
-	if err != nil {
-		return "", err
-	}
-	return file, replace(file, text+"\n")
-}
+// keep writes the token where findToken looks for it (keptToken).
+func keep(file, token string) error { return replace(file, token+"\n") }
 
-// replace writes a file of this user alone.
+// replace writes a file of this user alone. The one that was there is replaced as a whole, so that its mode does not
+// matter.
 func replace(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -117,9 +157,10 @@ func newLogin(s *settings) *cobra.Command {
 on another machine; the node has to take tokens of that issuer for that client id (auth.oidc). Then ask the
 API node whether the token counts, and keep it for this user in ~/.config/berth/token (mode 0600). Arguments
 could be seen by others on this machine, so none has a token. An issuer's token is renewed before it expires,
-where the issuer allows it.
+also while a command runs, where the issuer allows it.
 
-$` + EnvToken + ` goes over it, and so does the file that $` + EnvTokenFile + ` names.`,
+$` + EnvToken + ` goes over it, and so does the file that $` + EnvTokenFile + ` names. That file is read
+again while a command runs.`,
 		Example: "  pass show berth | berth login\n" +
 			"  berth login --issuer https://login.example.org --client-id berth",
 		Args: cobra.NoArgs,
@@ -144,7 +185,7 @@ func (s *settings) loginWith(cmd *cobra.Command) error {
 	if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Paste the token, then Enter and Ctrl-D:")
 	}
-	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxTokenFile))
+	text, err := readInput(cmd.Context(), io.LimitReader(cmd.InOrStdin(), maxTokenFile))
 	if err != nil {
 		return err
 	}
@@ -152,17 +193,11 @@ func (s *settings) loginWith(cmd *cobra.Command) error {
 	if s.token == "" || strings.ContainsAny(s.token, " \r\n\t") {
 		return compute.Invalid("token", "", "give one token on standard input, and nothing else")
 	}
-	if err := s.login(cmd); err != nil {
-		return err
-	}
-	if file, err := keptToken(); err == nil {
-		_ = os.Remove(sessionFile(file)) // of another token; mostly there is none
-	}
-	return nil
+	return s.login(cmd, nil)
 }
 
-// login keeps a token that counts.
-func (s *settings) login(cmd *cobra.Command) error {
+// login keeps a token that counts, and how to renew it; nil: that is not known.
+func (s *settings) login(cmd *cobra.Command, session *signin.Session) error {
 	c, _, err := s.open()
 	if err != nil {
 		return err
@@ -172,7 +207,7 @@ func (s *settings) login(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	file, err := keep(s.token)
+	file, err := keepLogin(cmd.Context(), s.token, session)
 	if err != nil {
 		return err
 	}
@@ -182,7 +217,7 @@ func (s *settings) login(cmd *cobra.Command) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(),
-		"Kept in %s: you are %s, %s.\n", file, printable(caller.Name), rolesOf(caller))
+		"Kept in %s: you are %s, %s.\n", file, Printable(caller.Name), rolesOf(caller))
 	return err
 }
 
@@ -193,7 +228,12 @@ func newLogout() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := keptToken()
 			if err == nil {
+				ctx, cancel := context.WithTimeout(cmd.Context(), 2*renewTimeout)
+				defer cancel()
+				letGo := holdSession(ctx, file) // a command that renews the token would keep it again
+				defer letGo()
 				_ = os.Remove(sessionFile(file)) // there is none of a token that was given
+				_ = os.Remove(sessionLock(file))
 				err = os.Remove(file)
 			}
 			if os.IsNotExist(err) {
@@ -231,7 +271,7 @@ func newWhoami(s *settings) *cobra.Command {
 func callerDetails(c client.Caller) []detail {
 	expires := "never"
 	if !c.Expires.IsZero() {
-		expires = c.Expires.Local().Format(time.DateTime)
+		expires = ShownTime(c.Expires)
 	}
 	id := c.ID
 	if c.Open {

@@ -52,13 +52,13 @@ func (c Column[T]) compare(a, b T) int {
 
 var quantityPattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)`)
 
-// quantity is the number that a cell begins with, in the unit behind it: "7/8", "12s", "14GiB/16GiB". What has none,
-// as a dash, comes first, and what has no end last.
+// quantity is the number that a cell begins with, in the unit behind it: "7/8", "12s", "in 9d", "14GiB/16GiB". What has
+// none, as a dash, comes first, and what has no end last.
 func quantity(cell string) float64 {
-	if strings.HasPrefix(cell, unlimited) {
+	if strings.HasPrefix(cell, unlimited) || cell == neverExpires {
 		return math.Inf(1)
 	}
-	m := quantityPattern.FindStringSubmatch(cell)
+	m := quantityPattern.FindStringSubmatch(strings.TrimPrefix(cell, "in "))
 	if m == nil {
 		return math.Inf(-1)
 	}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,8 +49,12 @@ do everything. docs/ACCESS.md has the whole table.`,
 			if err := wish.Role.Check(); err != nil {
 				return err
 			}
-			if !wish.Role.OfCell() {
+			switch given := cmd.Flag("project"); {
+			case !wish.Role.OfCell():
 				wish.Project = c.Project()
+			case given != nil && given.Changed: // what the environment says is for all commands, and is meant for others
+				return compute.Invalid("project", s.project, "an "+role+
+					" is of the whole cell: leave out --project, or give reader or member")
 			}
 			life, err := ParseLife("expires", expires)
 			if err != nil {
@@ -79,9 +84,14 @@ func PrintNewToken(out, notes io.Writer, f Format, t client.NewToken) error {
 	}
 	until := "until it is revoked"
 	if !t.ExpiresAt.IsZero() {
-		until = "until " + t.ExpiresAt.Local().Format(time.DateTime)
+		until = "until " + ShownTime(t.ExpiresAt)
 	}
-	if _, err := fmt.Fprintf(notes, "Token %s counts %s. It is shown this once:\n", t.ID, until); err != nil {
+	of := "the cell"
+	if t.Project != "" {
+		of = "project " + string(t.Project)
+	}
+	const note = "Token %s, %s of %s, counts %s. It is shown this once:\n"
+	if _, err := fmt.Fprintf(notes, note, t.ID, t.Role, of, until); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, t.Secret)
@@ -123,7 +133,7 @@ func tokenSheet(now time.Time) Sheet[client.Token] {
 			{Title: "NAME", Cell: func(t client.Token) string { return t.Name }},
 			{Title: "ROLE", Cell: func(t client.Token) string { return string(t.Role) }},
 			{Title: "PROJECT", Cell: func(t client.Token) string { return string(t.Project) }},
-			{Title: "EXPIRES", Cell: func(t client.Token) string {
+			{Title: "EXPIRES", Right: true, Cell: func(t client.Token) string {
 				switch {
 				case t.Expired:
 					return "expired"
@@ -132,7 +142,7 @@ func tokenSheet(now time.Time) Sheet[client.Token] {
 				}
 				return "in " + Short(t.ExpiresAt.Sub(now))
 			}},
-			{Title: "AGE", Cell: func(t client.Token) string { return age(t.CreatedAt, now) }},
+			{Title: "AGE", Right: true, Cell: func(t client.Token) string { return age(t.CreatedAt, now) }},
 			{Title: "BY", Cell: func(t client.Token) string { return t.CreatedBy }, wide: true},
 		},
 	}
@@ -142,20 +152,40 @@ func newTokenRevoke(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID...", Short: "End tokens at once, on every node", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, _, err := s.open()
+			c, out, err := s.open()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			for _, id := range args {
-				if err := c.RevokeToken(cmd.Context(), compute.TokenID(id)); err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), id+" counts no more"); err != nil {
-					return err
-				}
-			}
-			return nil
+			return revokeTokens(cmd, c, out, args)
 		},
 	}
+}
+
+// revokedToken is a token that counts no more, as data.
+type revokedToken struct {
+	ID compute.TokenID `json:"id"`
+}
+
+// revokeTokens ends tokens up to the first that cannot be, and prints those that it ended.
+func revokeTokens(cmd *cobra.Command, c *client.Client, f Format, ids []string) error {
+	var revoked []revokedToken
+	var failed error
+	for _, id := range ids {
+		gone := revokedToken{compute.TokenID(id)}
+		if failed = c.RevokeToken(cmd.Context(), gone.ID); failed != nil {
+			break
+		}
+		revoked = append(revoked, gone)
+	}
+	sheet := Sheet[revokedToken]{Name: func(t revokedToken) string { return string(t.ID) }}
+	if data := f == FormatJSON || f == FormatYAML; data && len(ids) > 1 && len(revoked) > 0 {
+		return cmp.Or(failed, sheet.List(cmd.OutOrStdout(), f, revoked))
+	}
+	for _, gone := range revoked {
+		if err := sheet.did(cmd.OutOrStdout(), f, gone, string(gone.ID)+" counts no more"); err != nil {
+			return cmp.Or(failed, err)
+		}
+	}
+	return failed
 }

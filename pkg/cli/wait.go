@@ -9,6 +9,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -28,6 +30,29 @@ const (
 
 // lastLook is how long the last answer of a wait may take whose time is up.
 const lastLook = time.Second
+
+// timeoutFlag adds how long a command waits. It is refused where the command does not wait, and below 0, which would be
+// no limit.
+func timeoutFlag(cmd *cobra.Command, timeout *time.Duration, otherwise time.Duration, usage string) {
+	cmd.Flags().DurationVar(timeout, "timeout", otherwise, usage)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		wait := cmd.Flag("wait") // none: it waits unless it is told not to
+		switch {
+		case *timeout < 0:
+			return compute.Invalid("timeout", timeout.String(), "give a duration above 0, as in 10m, or 0 to wait for ever")
+		case !cmd.Flag("timeout").Changed:
+			return nil
+		case wait != nil && wait.Value.String() != "true":
+			return compute.Invalid("timeout", timeout.String(), "give --wait too, or leave it out")
+		}
+		for _, name := range []string{"no-wait", "dry-run"} {
+			if f := cmd.Flag(name); f != nil && f.Value.String() == "true" {
+				return compute.Invalid("timeout", timeout.String(), "leave it out with --"+name+", which waits for nothing")
+			}
+		}
+		return nil
+	}
+}
 
 // until asks again and again until done, ctx ends or the time is up. An API
 // node that cannot be reached for a moment ends nothing. On a time-out the error
@@ -56,16 +81,19 @@ func untilTold(ctx context.Context, timeout time.Duration, w *watch, ask ask, he
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	seen, p := "", pace{soon: pollFirst, calm: firstCalm}
+	seen, p, met := "", pace{soon: pollFirst, calm: firstCalm}, false
+	// once a node was there, what is none's answer is a proxy's that has none to ask
+	ends := func(err error) bool { return err != nil && !passing(err) && !(met && client.IsForeign(err)) }
 	for {
 		done, now, err := ask(ctx)
+		met = met || err == nil
 		if now != "" {
 			seen = now
 		}
 		switch {
 		case err == nil && done:
 			return nil
-		case err != nil && ctx.Err() == nil && !passing(err):
+		case ctx.Err() == nil && ends(err):
 			return err
 		}
 		if p.rest(ctx, w, hears, err != nil) {
@@ -78,7 +106,7 @@ func untilTold(ctx context.Context, timeout time.Duration, w *watch, ask ask, he
 			switch {
 			case failed == nil && done:
 				return nil
-			case failed != nil && last.Err() == nil && !passing(failed):
+			case last.Err() == nil && ends(failed):
 				return failed
 			case now != "":
 				seen = now

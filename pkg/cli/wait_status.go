@@ -27,7 +27,7 @@ func look(found []client.Instance, all int, now time.Time) waitStatus {
 
 // one is an instance: "web: queued, waiting: NoEligibleHost 3 full, 1 draining".
 func one(i client.Instance, now time.Time, ages bool) string {
-	line := printable(i.Name) + ": " + doing(i)
+	line := Printable(i.Name) + ": " + doing(i)
 	switch {
 	case i.State == "accepted":
 		return line + ", waiting: no conductor has read it yet"
@@ -42,7 +42,7 @@ func one(i client.Instance, now time.Time, ages bool) string {
 		line += ", " + i.Command.Op + " under way"
 	}
 	if text := why(i); text != "" {
-		line += " (" + printable(text) + ")"
+		line += " (" + Printable(text) + ")"
 	}
 	return line
 }
@@ -82,7 +82,7 @@ func many(found []client.Instance, all int, now time.Time, ages bool) string {
 	}
 	line := strings.Join(parts, ", ")
 	if bad != "" {
-		line += " (" + printable(bad) + ")"
+		line += " (" + Printable(bad) + ")"
 	}
 	return line + waitsFor(causes, now, ages)
 }
@@ -150,7 +150,7 @@ func newCause(i client.Instance, now time.Time) *cause {
 	if w.Place != nil {
 		c.first, c.last, c.depth, c.oldest = w.Place.Position+1, w.Place.Position+1, w.Place.Depth, w.Place.Oldest
 	}
-	c.what = strings.TrimSpace(string(w.Code) + " " + printable(strings.Join(parts, ", ")))
+	c.what = strings.TrimSpace(string(w.Code) + " " + Printable(strings.Join(parts, ", ")))
 	return c
 }
 

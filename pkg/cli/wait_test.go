@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/pipetest"
 	"github.com/berth-project/berth/pkg/sse"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -29,15 +29,18 @@ import (
 // apiNode is the far end of these tests: it takes requests, answers what a test has it answer, and tells what changes.
 // Its connections are pipes, so that time passes only where all wait.
 type apiNode struct {
-	t      *testing.T
-	boots  func(client.Instance) // hears of a boot before it is answered; nil: nothing happens
-	asked  func(client.Instance) // likewise of a delete, stop, start or reboot
-	events http.HandlerFunc      // answers instead of the stream; nil: the stream does
+	t       *testing.T
+	boots   func(client.Instance)    // hears of a boot before it is answered; nil: nothing happens
+	answers http.HandlerFunc         // answers a boot; nil: the node does
+	asked   func(client.Instance)    // hears of a delete, stop, start or reboot before it is answered
+	events  http.HandlerFunc         // answers instead of the stream; nil: the stream does
+	token   string                   // that a command shows; empty: what findToken finds
+	lets    func(*http.Request) bool // says of a request whether its caller has signed in; nil: all have
 
 	mu     sync.Mutex
-	http   *http.Server // nil: it is down
-	conns  pipes        // of http
-	behind bool         // what it shows is as it was accepted, however much it has told
+	http   *http.Server      // nil: it is down
+	conns  pipetest.Listener // of http
+	behind bool              // what it shows is as it was accepted, however much it has told
 	shown  map[compute.InstanceID]client.Instance
 	log    []client.Event
 	grown  chan struct{}  // closed when something was added to the log
@@ -46,7 +49,7 @@ type apiNode struct {
 
 func newAPINode(t *testing.T) *apiNode {
 	n := &apiNode{
-		t: t, shown: map[compute.InstanceID]client.Instance{},
+		t: t, token: "t", shown: map[compute.InstanceID]client.Instance{},
 		grown: make(chan struct{}), calls: map[string]int{},
 	}
 	n.start()
@@ -70,12 +73,16 @@ func (n *apiNode) start() {
 			n.mu.Lock()
 			n.calls[r.Method+" "+strings.Split(r.URL.Path, "/")[2]]++
 			n.mu.Unlock()
+			if n.lets != nil && !n.lets(r) {
+				problem(w, http.StatusUnauthorized, compute.KindUnauthenticated)
+				return
+			}
 			routes.ServeHTTP(w, r)
 		})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.http, n.conns = serves, pipes{make(chan net.Conn), make(chan struct{})}
-	go func(p pipes) { _ = serves.Serve(p) }(n.conns) // ends with the node
+	n.http, n.conns = serves, pipetest.Listen()
+	go func(l pipetest.Listener) { _ = serves.Serve(l) }(n.conns) // ends with the node
 }
 
 // end cuts all connections off; until start none is made.
@@ -89,45 +96,14 @@ func (n *apiNode) end() {
 	}
 }
 
-// pipes is a listener in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error {
-	close(p.closed)
-	return nil
-}
-
-func (p pipes) Addr() net.Addr { return &net.IPAddr{} }
-
 func (n *apiNode) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	up, at := n.http != nil, n.conns
 	n.mu.Unlock()
-	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	if !up {
-		return nil, refused
+		return nil, pipetest.ErrRefused
 	}
-	ours, theirs := net.Pipe()
-	select {
-	case at.conns <- theirs:
-		return ours, nil
-	case <-at.closed:
-		return nil, refused
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return at.Dial(ctx)
 }
 
 func answer(w http.ResponseWriter, status int, body any) {
@@ -137,6 +113,10 @@ func answer(w http.ResponseWriter, status int, body any) {
 }
 
 func (n *apiNode) boot(w http.ResponseWriter, r *http.Request) {
+	if n.answers != nil {
+		n.answers(w, r)
+		return
+	}
 	var b rest.Boot
 	if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
 		n.t.Error(err)
@@ -309,7 +289,7 @@ func (n *apiNode) does(command func(*settings) *cobra.Command, args ...string) (
 	s := &settings{
 		api: "http://node", project: "default", output: "table", timeout: 30 * time.Second,
 		errs: func() io.Writer { return io.Discard },
-		dial: n.dial, token: "t",
+		dial: n.dial, token: n.token,
 	}
 	cmd := command(s)
 	var out bytes.Buffer
@@ -605,6 +585,26 @@ func TestWaitForHost(t *testing.T) {
 		}
 		if lasted := time.Since(began); lasted != 5*time.Minute || n.called("GET events") != 1 || n.called("GET hosts") > 10 {
 			t.Errorf("after %v: it asked %v", lasted, n.calls)
+		}
+	})
+}
+
+// What something else than a node answers ends a wait only if no node was there before: it is a proxy's then.
+func TestWaitBesideForeignAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foreign := rest.Foreign(404)
+		answers := []error{nil, foreign, foreign, nil}
+		if err := until(t.Context(), time.Hour, func(context.Context) (bool, string, error) {
+			err := answers[0]
+			answers = answers[1:]
+			return len(answers) == 0, "", err
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := until(t.Context(), time.Hour, func(context.Context) (bool, string, error) {
+			return false, "", foreign
+		}); compute.KindOf(err) != compute.KindNotFound {
+			t.Errorf("a wrong address: %v", err)
 		}
 	})
 }

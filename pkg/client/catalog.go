@@ -11,9 +11,12 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
+// dryParam has a change be tried, and not made.
+const dryParam = "dry_run"
+
 func dry(on bool) url.Values {
 	if on {
-		return url.Values{"dry_run": {"true"}}
+		return url.Values{dryParam: {"true"}}
 	}
 	return nil
 }
@@ -59,6 +62,29 @@ func (c *Client) RemoveCapability(ctx context.Context, axis compute.AxisName, dr
 	return out, err
 }
 
+// RemoveValues stops offering some values on an axis, and never the axis itself: an older node refuses it, as it does
+// not know the parameter. With drain it may be done while instances wait for them: their queues close, and go once
+// nothing needs them. It is not repeated, as RemoveFlavor.
+func (c *Client) RemoveValues(
+	ctx context.Context, axis compute.AxisName, values []compute.AxisValue, drain, dryRun bool,
+) (out Change, err error) {
+	if len(values) == 0 {
+		return out, compute.Invalid("value", "", "say which values to remove")
+	}
+	query := url.Values{}
+	for _, v := range values {
+		query.Add("value", string(v))
+	}
+	if drain {
+		query.Set("drain", "true")
+	}
+	if dryRun {
+		query.Set(dryParam, "true")
+	}
+	err = c.single(ctx, http.MethodDelete, query, nil, &out, "capabilities", string(axis))
+	return out, err
+}
+
 // Capability shows one axis.
 func (c *Client) Capability(ctx context.Context, axis compute.AxisName) (Capability, error) {
 	var out Capability
@@ -89,6 +115,13 @@ func (c *Client) Quota(ctx context.Context, p compute.Project) (Quota, error) {
 // Quotas lists the projects with limits of their own or with instances.
 func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
 	return walk[Quota](ctx, c, nil, "quotas")
+}
+
+// ChangeQuota changes some of a project's own limits, and leaves the others as they are.
+func (c *Client) ChangeQuota(ctx context.Context, p compute.Project, change QuotaChange) (Quota, error) {
+	var out Quota
+	err := c.call(ctx, http.MethodPatch, nil, change, &out, "quotas", string(p))
+	return out, err
 }
 
 // SetQuota replaces a project's own limits.

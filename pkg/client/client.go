@@ -13,13 +13,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -39,6 +42,7 @@ type (
 	Meaning         = rest.Meaning
 	Change          = rest.Change
 	Quota           = rest.QuotaView
+	QuotaChange     = rest.QuotaChange
 	Group           = rest.GroupView
 	Reservation     = rest.ReservationView
 	ReservationWish = rest.Reservation
@@ -83,11 +87,17 @@ type (
 
 // Config says where the API is and for which project to ask.
 type Config struct {
-	Address string          // "https://host:port" or "http://host:port"; "host:port" means http
+	Address string          // "https://host:port" or "http://host:port", without a user; "host:port" means http
 	TLS     TLS             // of https
 	Project compute.Project // of every request about instances; empty: the server's default
 	Token   string          // shown with every request; empty: none
-	Timeout time.Duration   // of one request with its answer; 0: only the context's
+	// TokenNow answers what is shown with a request instead of Token, each time one is sent, for tokens that are renewed
+	// while the client is in use; nil: Token is shown. It may be called by many goroutines at once, and what it takes is
+	// not part of Timeout.
+	TokenNow func() string
+	// Timeout is of one request with its answer; 0: only the context's. Of Events, which may be silent for long, it is of
+	// the beginning of each answer, after a lost connection too; 0: 45 s.
+	Timeout time.Duration
 	// Patience is how long after its beginning a harmless call may be repeated,
 	// when the server says when to come again (429, 503, 504 with Retry-After) or
 	// the connection broke. 0: 10 s; negative: nothing is repeated.
@@ -100,15 +110,25 @@ type Config struct {
 type Client struct {
 	base     *url.URL
 	project  compute.Project
-	token    string
+	token    func() string
 	shows    bool // a certificate of its own
 	patience time.Duration
 	http     *http.Client
 }
 
+// Pings find a connection over HTTP/2 whose path has gone silent. Without them it would be used again and again, until
+// the kernel gives it up after a quarter of an hour: a request that is given up leaves its connection open.
+func Pings() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
+}
+
 // New checks the address; it connects to nothing yet.
 func New(c Config) (*Client, error) {
 	address := c.Address
+	if at := strings.LastIndex(address, "@"); at >= 0 { // also where it cannot be parsed: errors show the address
+		return nil, compute.Invalid("api", address[at+1:],
+			"leave out what is before the @: a token or a certificate says who calls")
+	}
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
@@ -130,19 +150,27 @@ func New(c Config) (*Client, error) {
 		DialContext:         c.Dial,
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
+		HTTP2:               Pings(),
 	}
 	if c.Patience == 0 {
 		c.Patience = defaultRetryFor
 	}
+	if c.TokenNow == nil {
+		c.TokenNow = func() string { return c.Token }
+	}
 	return &Client{
 		base:     base,
 		project:  c.Project,
-		token:    c.Token,
+		token:    c.TokenNow,
 		shows:    c.TLS.Cert != "",
 		patience: c.Patience,
-		http:     &http.Client{Transport: transport, Timeout: c.Timeout},
+		http:     &http.Client{Transport: transport, Timeout: c.Timeout, CheckRedirect: noRedirect},
 	}, nil
 }
+
+// noRedirect follows none: net/http makes a GET of what is redirected, so that a boot or a delete would read something
+// and look as if it had been done.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -184,29 +212,44 @@ func (c *Client) once(ctx context.Context, method string, query url.Values, body
 	if err != nil {
 		return attempt{err: &compute.Error{Op: op, Kind: compute.KindInternal, Cause: err}}
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	c.signIn(req)
+	var sent atomic.Bool // something that changes what there is
+	changes := method != http.MethodGet && path[0] != "placements" && query.Get(dryParam) == ""
+	if changes {
+		heard := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+		req = req.WithContext(httptrace.WithClientTrace(ctx, heard))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return attempt{err: c.unreachable(op, err), again: brokeOff(err)}
+		return attempt{err: c.unreachable(op, err, sent.Load()), again: brokeOff(err)}
 	}
 	defer func() { _ = resp.Body.Close() }() // reading is over: nothing can be lost
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return attempt{err: c.unreachable(op, err), again: brokeOff(err)}
+		return attempt{err: c.unreachable(op, err, sent.Load()), again: brokeOff(err)}
 	}
 	if resp.StatusCode >= 300 {
 		after, again := asksToRepeat(resp)
-		return attempt{err: problem(resp, data), again: again, after: after}
+		err := problem(resp, data)
+		if changes && resp.StatusCode == http.StatusBadGateway && rest.IsForeign(err) {
+			err = brokenBehind(op, err)
+		}
+		return attempt{err: err, again: again, after: after}
 	}
 	if out == nil {
 		return attempt{}
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return attempt{err: rest.Foreign(resp.StatusCode).Compute()}
+		return attempt{err: rest.Foreign(resp.StatusCode)}
 	}
 	return attempt{}
+}
+
+// signIn shows the token with a request, if there is one.
+func (c *Client) signIn(req *http.Request) {
+	if token := c.token(); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 func newRequest(ctx context.Context, method string, u *url.URL, body any) (*http.Request, error) {
@@ -240,9 +283,16 @@ func problem(resp *http.Response, data []byte) error {
 			Remedy: "use https:// in --api or BERTH_API",
 		}
 	}
+	if to, err := resp.Location(); err == nil && resp.StatusCode < 400 {
+		e := rest.Foreign(resp.StatusCode)
+		e.Kind, e.Field, e.Value = compute.KindInvalid, "api", resp.Request.URL.Host
+		e.Message = "it redirects to " + to.Scheme + "://" + to.Host + ", and nothing was done"
+		e.Remedy = "give the address of the API itself in --api or BERTH_API"
+		return e
+	}
 	var p rest.Problem
 	if err := json.Unmarshal(data, &p); err != nil || p.Kind == "" && p.Detail == "" {
-		return rest.Foreign(resp.StatusCode).Compute()
+		return rest.Foreign(resp.StatusCode)
 	}
 	if p.Status == 0 {
 		p.Status = resp.StatusCode
@@ -250,25 +300,42 @@ func problem(resp *http.Response, data []byte) error {
 	return p.Compute()
 }
 
-// unreachable classifies what kept an answer from coming. Once the request may
-// have arrived, only a time-out is told apart: its outcome is unknown.
-func (c *Client) unreachable(op string, err error) error {
+// unreachable classifies what kept an answer from coming. What was sent and changes something may have arrived: then
+// nobody knows whether it was done, as after a time-out.
+func (c *Client) unreachable(op string, err error, sent bool) error {
 	e := &compute.Error{Op: op, Kind: compute.KindUnavailable, Cause: err}
 	var timeout net.Error
+	var alert tls.AlertError
+	sent = sent && !errors.As(err, &alert) // the other end has refused the connection
+	trust := ""
+	if c.shows && c.base.Scheme == "https" { // HTTP/2 hides what the other end said of it
+		trust = "; does it trust the certificate of --cert?"
+	}
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && !sent:
 		e.Message = "was called off"
+	case errors.Is(err, context.Canceled):
+		e.Message, e.Remedy = "was called off, and may be done all the same", lookFirst
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
 		e.Kind, e.Message = compute.KindTimeout, "the API at "+c.base.String()+" did not answer in time"
+	case sent:
+		e.Kind, e.Message = compute.KindTimeout, "the API at "+c.base.String()+" went away before it answered"
+		e.Remedy = lookFirst + trust
 	default:
 		e.Message = "cannot reach the API at " + c.base.String()
-		e.Remedy = cmp.Or(distrust(err), "is an API node running there? Set --api or BERTH_API")
-		if c.shows && c.base.Scheme == "https" { // HTTP/2 hides what the other end said of it
-			e.Remedy += "; does it trust the certificate of --cert?"
-		}
+		e.Remedy = cmp.Or(distrust(err), "is an API node running there? Set --api or BERTH_API") + trust
 	}
 	return e
 }
+
+// brokenBehind is the error of a change to which a proxy answers that its connection to a node broke: the request may
+// have been sent on it.
+func brokenBehind(op string, said error) error {
+	const message = "the API went away before it answered"
+	return &compute.Error{Op: op, Kind: compute.KindTimeout, Message: message, Remedy: lookFirst, Cause: said}
+}
+
+const lookFirst = "it is not known whether the request arrived: look before you repeat it"
 
 // escape keeps what a person typed from becoming another path: a name with a
 // slash is one element, and a name that would vanish names nothing.

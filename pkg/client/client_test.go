@@ -11,19 +11,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 // far answers what it is told and notes what it was asked. Against the real
 // server the client is tested with the command line.
@@ -100,6 +102,14 @@ func TestWhatIsAsked(t *testing.T) {
 			_, err := c.RemoveCapability(ctx, "a", true)
 			return err
 		},
+		`DELETE /v1/capabilities/a?value=v&value=w`: func(c *Client) error {
+			_, err := c.RemoveValues(ctx, "a", []compute.AxisValue{"v", "w"}, false, false)
+			return err
+		},
+		`DELETE /v1/capabilities/a?drain=true&dry_run=true&value=v`: func(c *Client) error {
+			_, err := c.RemoveValues(ctx, "a", []compute.AxisValue{"v"}, true, true)
+			return err
+		},
 		`POST /v1/capabilities {"axis":"a","values":[{"value":"v"}]}`: func(c *Client) error {
 			_, err := c.AddCapability(ctx,
 				compute.Capability{Axis: "a", Values: []compute.CapabilityValue{{Value: "v"}}}, false)
@@ -109,6 +119,13 @@ func TestWhatIsAsked(t *testing.T) {
 		`GET /v1/quotas/_default`: func(c *Client) error { _, err := c.Quota(ctx, compute.DefaultQuota); return err },
 		`PUT /v1/quotas/p {"limits":{"VCPU":1}}`: func(c *Client) error {
 			_, err := c.SetQuota(ctx, compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 1}})
+			return err
+		},
+		`PATCH /v1/quotas/p {"limits":{"DISK_GB":null,"VCPU":1}}`: func(c *Client) error {
+			one := int64(1)
+			_, err := c.ChangeQuota(ctx, "p", QuotaChange{
+				Limits: map[compute.ResourceClass]*int64{compute.VCPU: &one, compute.DiskGB: nil},
+			})
 			return err
 		},
 		`GET /v1/queues?limit=1000`: func(c *Client) error {
@@ -144,7 +161,7 @@ func TestWhatIsAsked(t *testing.T) {
 			return err
 		},
 	} {
-		f := &far{status: 200, body: "{}"}
+		f := &far{status: 200, body: `{"id": "i"}`}
 		if err := call(talk(t, f)); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -190,8 +207,78 @@ func TestAnswersThatAreNotOurs(t *testing.T) {
 	}
 }
 
+// What is redirected is not done: net/http would make a GET of it, of which the answer looks as if it had been.
+func TestRedirectsAreRefused(t *testing.T) {
+	behind := &far{status: 200, body: `{"id": "11111111-1111-4111-8111-111111111111", "state": "active", "items": []}`}
+	server := httptest.NewServer(behind)
+	defer server.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		before := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, server.URL+r.URL.Path, status)
+		}))
+		c, err := New(Config{Address: before.URL, Project: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, ask := range map[string]func(context.Context, *Client) error{
+			"boot": boots(""), "delete": deletes, "quota": limits, "flavor": offers, "hosts": hosts,
+			"events": func(ctx context.Context, c *Client) error {
+				for _, err := range c.Events(ctx, Follow{}) {
+					return err
+				}
+				return nil
+			},
+		} {
+			err := ask(t.Context(), c)
+			if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(fmt.Sprint(err), server.URL) || !IsForeign(err) {
+				t.Errorf("%s by %d: %v", what, status, err)
+			}
+		}
+		c.Close()
+		before.Close()
+	}
+	if len(behind.asked) > 0 {
+		t.Errorf("was asked behind the redirect: %v", behind.asked)
+	}
+}
+
+// An answer to a boot that names no instance is another server's.
+func TestABootHasAnID(t *testing.T) {
+	c := talk(t, &far{status: 200, body: `{"items": []}`})
+	if i, err := c.Boot(t.Context(), "", compute.Boot{Flavor: "f"}); err == nil {
+		t.Errorf("it is %+v", i)
+	}
+	if set, err := c.BootSet(t.Context(), make([]compute.SetBoot, 2)); err == nil {
+		t.Errorf("the set is %+v", set)
+	}
+}
+
+// A proxy's 502 says nothing of what a node did that it had asked; nothing is done by what only reads or tries.
+func TestA502(t *testing.T) {
+	c := talk(t, &far{status: 502, body: "bad gateway"})
+	for what, x := range map[string]struct {
+		ask  func(context.Context, *Client) error
+		want compute.Kind
+	}{
+		"boot": {boots(""), compute.KindTimeout}, "delete": {deletes, compute.KindTimeout},
+		"flavor": {offers, compute.KindTimeout}, "hosts": {hosts, compute.KindUnavailable},
+		"dry run": {func(ctx context.Context, c *Client) error {
+			_, err := c.AddFlavor(ctx, compute.Flavor{Name: "f"}, true)
+			return err
+		}, compute.KindUnavailable},
+		"placements": {func(ctx context.Context, c *Client) error {
+			_, err := c.PlacementUnder(ctx, "k", compute.Boot{Flavor: "f"})
+			return err
+		}, compute.KindUnavailable},
+	} {
+		if err := x.ask(t.Context(), c); compute.KindOf(err) != x.want {
+			t.Errorf("%s: %v is %s, want %s", what, err, compute.KindOf(err), x.want)
+		}
+	}
+}
+
 func TestNamesThatName(t *testing.T) {
-	f := &far{status: 200, body: "{}"}
+	f := &far{status: 200, body: `{"id": "i"}`}
 	c := talk(t, f)
 	for _, name := range []compute.HostID{"", ".", ".."} {
 		if _, err := c.Host(t.Context(), name); compute.KindOf(err) != compute.KindNotFound {
@@ -214,6 +301,20 @@ func TestAddresses(t *testing.T) {
 	} {
 		if c, err := New(Config{Address: good}); err != nil || c.base.String() != want {
 			t.Errorf("%q: %v %v", good, c, err)
+		}
+	}
+}
+
+// TestAddressWithAUser: it is refused, and no password is shown, also of what is no address otherwise.
+func TestAddressWithAUser(t *testing.T) {
+	for _, bad := range []string{
+		"https://ci:hunter2@proxy:7070", "ci:hunter2@proxy:7070", "http://hunter2@proxy:7070",
+		"http://ci:hunter2%zz@proxy:7070", "http://ci:80/hunter2@proxy:7070",
+	} {
+		_, err := New(Config{Address: bad})
+		if compute.KindOf(err) != compute.KindInvalid || strings.Contains(err.Error(), "hunter2") ||
+			!strings.Contains(err.Error(), `api "proxy:7070"`) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
@@ -336,5 +437,48 @@ func TestKeyWithoutAProject(t *testing.T) {
 	if got, want := KeyedID("", "deploy-42"), KeyedID("default", "deploy-42"); got != want ||
 		got == KeyedID("p", "deploy-42") {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestTokensOfARequest: each request and each connection of a stream shows the token of that moment; without one none
+// does.
+func TestTokensOfARequest(t *testing.T) {
+	var shown []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = append(shown, r.Header.Get("Authorization"))
+		if r.URL.Path != "/v1/events" {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, quick+"id: 3:1\n\n")
+		if len(shown) == 3 {
+			_, _ = io.WriteString(w, "event: end\ndata: {\"why\":\"caught-up\"}\n\n")
+		}
+	}))
+	defer server.Close()
+	n := 0
+	for _, c := range []Config{
+		{Token: "old", TokenNow: func() string { n++; return fmt.Sprint(n) }}, {Token: "fixed"}, {},
+	} {
+		c.Address = server.URL
+		one, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		if _, err := one.Whoami(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if c.TokenNow == nil {
+			continue
+		}
+		for _, err := range one.Events(t.Context(), Follow{Once: true}) {
+			t.Error(err)
+		}
+	}
+	want := []string{"Bearer 1", "Bearer 2", "Bearer 3", "Bearer fixed", ""}
+	if !slices.Equal(shown, want) {
+		t.Errorf("shown %q, want %q", shown, want)
 	}
 }

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,13 +64,16 @@ const (
 )
 
 // Events follows what changes, until ctx ends or the caller breaks off. A connection that breaks, or that the node
-// ends, is made again, for as long as it takes, and goes on behind what came last: nothing comes twice, and what may be
-// missing is told as a gap. An error is the last that comes: the API refuses, or could not be reached in the first
-// place within the client's patience.
+// ends, is made again, for as long as it takes, also while something else than a node answers, and goes on behind what
+// came last: nothing comes twice, and what may be missing is told as a gap. Only a present that breaks off before its
+// ToldPresented begins anew: when Follow.Lost is called, what was told of it does not count any more. An error is the
+// last that comes: the API refuses, or could not be reached in the first place within the client's patience.
+// Config.Timeout is how long the beginning of an answer may take.
 func (c *Client) Events(ctx context.Context, f Follow) iter.Seq2[Told, error] {
 	return func(yield func(Told, error) bool) {
 		e := &following{Client: c, ask: f, yield: yield, last: f.After, least: firstBackoff, pause: firstBackoff}
-		e.stream = http.Client{Transport: c.http.Transport} // no time-out: it takes as long as somebody listens
+		e.stream = *c.http
+		e.stream.Timeout = 0 // it takes as long as somebody listens; only its beginning has to come in time
 		err := repeat(ctx, c.patience, func() attempt {
 			a := e.once(ctx)
 			a.again = a.again && !e.met
@@ -120,6 +124,10 @@ func (e *following) again(ctx context.Context) error {
 	return e.once(ctx).err
 }
 
+// IsForeign says whether an error is of an answer that is none of an API node's: a proxy's, say, that has no node to
+// ask.
+func IsForeign(err error) bool { return rest.IsForeign(err) }
+
 // over says whether a connection was the last one, and with which error for the caller.
 func (e *following) over(ctx context.Context, err error) (over bool, failed error) {
 	switch {
@@ -127,6 +135,8 @@ func (e *following) over(ctx context.Context, err error) (over bool, failed erro
 		return true, nil
 	case !e.met:
 		return true, err
+	case IsForeign(err):
+		return false, nil
 	}
 	switch compute.KindOf(err) {
 	case compute.KindUnavailable, compute.KindTimeout:
@@ -140,8 +150,6 @@ func (e *following) once(caller context.Context) (out attempt) {
 	defer func() { e.asked = out }()
 	ctx, cancel := context.WithCancel(caller)
 	defer cancel()
-	silent := time.AfterFunc(silentFor, cancel)
-	defer silent.Stop()
 	const op = "follow events"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.address().String(), nil)
 	if err != nil {
@@ -151,12 +159,15 @@ func (e *following) once(caller context.Context) (out attempt) {
 	if e.last != "" {
 		req.Header.Set("Last-Event-ID", e.last)
 	}
-	if e.token != "" {
-		req.Header.Set("Authorization", "Bearer "+e.token)
-	}
+	e.signIn(req)
+	silent := time.AfterFunc(cmp.Or(e.http.Timeout, silentFor), cancel)
+	defer silent.Stop()
 	resp, err := e.stream.Do(req) // #nosec G704 -- the address is the caller's own
+	if err != nil && ctx.Err() != nil && caller.Err() == nil {
+		err = context.DeadlineExceeded // of silent
+	}
 	if err != nil {
-		return attempt{err: e.unreachable(op, err), again: brokeOff(err)}
+		return attempt{err: e.unreachable(op, err, false), again: brokeOff(err)}
 	}
 	defer func() { _ = resp.Body.Close() }() // reading is over: nothing can be lost
 	if resp.StatusCode != http.StatusOK {
@@ -165,8 +176,9 @@ func (e *following) once(caller context.Context) (out attempt) {
 		return attempt{err: problem(resp, data), again: again, after: after}
 	}
 	if kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); kind != sse.ContentType {
-		return attempt{err: rest.Foreign(resp.StatusCode).Compute()}
+		return attempt{err: rest.Foreign(resp.StatusCode)}
 	}
+	silent.Reset(silentFor)
 	return attempt{err: e.read(op, resp.Body, silent)}
 }
 
@@ -212,7 +224,10 @@ func (e *following) take(b sse.Event) error {
 		return nil
 	}
 	if err != nil {
-		return rest.Foreign(http.StatusOK).Compute()
+		return garbled(err)
+	}
+	if b.Name == rest.EventGap && e.ask.Present {
+		e.last = "" // the present comes next: a node that still knows the position would tell none
 	}
 	if !e.yield(told, nil) {
 		return errBrokenOff
@@ -220,11 +235,19 @@ func (e *following) take(b sse.Event) error {
 	return nil
 }
 
+// garbled is that an event cannot be read. It would not be readable on another connection either.
+func garbled(cause error) error {
+	return &compute.Error{
+		Op: "follow events", Kind: compute.KindInternal, Message: "an event cannot be read",
+		Remedy: "is this the address of a Berth API node?", Cause: cause,
+	}
+}
+
 // ended is why the node ends the stream.
 func ended(data []byte) error {
 	var end rest.EventsEnd
 	if err := json.Unmarshal(data, &end); err != nil {
-		return rest.Foreign(http.StatusOK).Compute()
+		return garbled(err)
 	}
 	if end.Why == "caught-up" {
 		return errCaughtUp

@@ -3,13 +3,17 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +37,10 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	says := s.says[0]
 	s.says = s.says[1:]
 	var status int
+	if n, _ := fmt.Sscanf(says, "text %d", &status); n == 1 { // as of a proxy that has no node to ask
+		http.Error(w, "default backend", status)
+		return
+	}
 	if n, _ := fmt.Sscanf(says, "%d", &status); n == 1 {
 		w.Header().Set("Retry-After", "0")
 		w.WriteHeader(status)
@@ -90,10 +98,30 @@ func TestEvents(t *testing.T) {
 			},
 			[]string{"present a ", "present a ", "presented  3:5", "gap  3:8"}, "", 2,
 		},
+		"the present that comes after a gap comes from whichever node is next": {
+			[]string{
+				quick + "id: 3:8\nevent: gap\ndata: {\"id\":\"3:8\",\"why\":\"forgotten\"}\n\n",
+				quick + "event: present\ndata: {\"name\":\"a\"}\n\nid: 3:9\nevent: presented\ndata: {\"id\":\"3:9\"}\n\n" + end("caught-up"),
+			},
+			Follow{Present: true, After: "3:1"},
+			[]string{"present=true&project=web after 3:1", "present=true&project=web after "},
+			[]string{"gap  3:8", "present a ", "presented  3:9"}, "", 1,
+		},
 		"it ends where it is refused": {
 			[]string{quick + change("3:2", "a"), "401"}, Follow{After: "3:1"},
 			[]string{"project=web after 3:1", "project=web after 3:2"}, []string{"change a 3:2"},
 			"unauthenticated", 1,
+		},
+		"what something else answers meanwhile is no refusal": {
+			[]string{quick + change("3:2", "a"), "text 404", "text 400", quick + change("3:4", "b") + end("caught-up")},
+			Follow{After: "3:1"},
+			[]string{
+				"project=web after 3:1", "project=web after 3:2", "project=web after 3:2", "project=web after 3:2",
+			},
+			[]string{"change a 3:2", "change b 3:4"}, "", 3,
+		},
+		"something else answers at once": {
+			[]string{"text 404"}, Follow{}, []string{"project=web after "}, nil, "not-found", 0,
 		},
 		"it is refused at once": {[]string{"403"}, Follow{}, []string{"project=web after "}, nil, "forbidden", 0},
 		"nonsense":              {[]string{"event: change\ndata: {\n\n"}, Follow{}, []string{"project=web after "}, nil, "internal", 0},
@@ -102,7 +130,7 @@ func TestEvents(t *testing.T) {
 			s := &streams{t: t, says: c.says}
 			server := httptest.NewServer(s)
 			t.Cleanup(server.Close)
-			client, err := New(Config{Address: server.URL, Project: "web", Timeout: time.Nanosecond})
+			client, err := New(Config{Address: server.URL, Project: "web", Timeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,5 +194,56 @@ func TestEventsEndWithTheirCaller(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("heard %v", names)
+	}
+}
+
+// TestEventsBeginInTime: the timeout of requests is that of an answer's beginning, and no longer one of what is told.
+func TestEventsBeginInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		begins time.Duration // after the request; 0: never
+		heard  int
+		ends   time.Duration
+		says   string
+		kind   compute.Kind
+	}{
+		"never":   {0, 0, 5 * time.Second, "did not answer in time", compute.KindTimeout},
+		"in time": {4 * time.Second, 1, 4*time.Second + 10*time.Second + silentFor, "is lost", compute.KindUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dial := func(context.Context, string, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					go func() {
+						defer func() { _ = far.Close() }()
+						_, _ = http.ReadRequest(bufio.NewReader(far))
+						if c.begins > 0 {
+							time.Sleep(c.begins)
+							_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+							time.Sleep(10 * time.Second)
+							_, _ = io.WriteString(far, change("3:2", "a"))
+						}
+						_, _ = far.Read(make([]byte, 1)) // until the client hangs up
+					}()
+					return near, nil
+				}
+				client, err := New(Config{Address: "http://berth.test", Dial: dial, Timeout: 5 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				began, heard := time.Now(), 0
+				lost := func(failed error) { err = failed; cancel() }
+				for _, failed := range client.Events(ctx, Follow{Lost: lost}) {
+					if heard++; failed != nil {
+						err, heard = failed, heard-1
+					}
+				}
+				if time.Since(began) != c.ends || heard != c.heard || compute.KindOf(err) != c.kind ||
+					!strings.Contains(err.Error(), c.says) {
+					t.Errorf("after %s, %d heard: %v", time.Since(began), heard, err)
+				}
+			})
+		})
 	}
 }

@@ -30,7 +30,15 @@ func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot
 		ask = c.harmless
 	}
 	err := ask(ctx, http.MethodPost, nil, rest.FromBoot(c.project, id, b), &out, "instances")
-	return out, err
+	return booted(out, err)
+}
+
+// booted refuses an answer to a boot that names no instance: another server's.
+func booted(i Instance, err error) (Instance, error) {
+	if err == nil && i.ID == "" {
+		err = rest.Foreign(http.StatusOK)
+	}
+	return i, err
 }
 
 // BootUnder is Boot under a key of the caller's own, which gives the id: KeyedID.
@@ -38,7 +46,7 @@ func (c *Client) BootUnder(ctx context.Context, key string, b compute.Boot) (Ins
 	var out Instance
 	body := keyed{rest.FromBoot(c.project, "", b), key}
 	err := c.harmless(ctx, http.MethodPost, nil, body, &out, "instances")
-	return out, err
+	return booted(out, err)
 }
 
 // BootSet asks for several machines of which all start or none; an instance that is left out gets an id. It returns once
@@ -50,14 +58,22 @@ func (c *Client) BootSet(ctx context.Context, set []compute.SetBoot) ([]Instance
 		ask = c.call
 	}
 	err := ask(ctx, http.MethodPost, nil, c.setOf(set, true), &out, "sets")
-	return out.Items, err
+	return bootedSet(out.Items, err)
+}
+
+// bootedSet refuses an answer to a set that names no instance: another server's.
+func bootedSet(items []Instance, err error) ([]Instance, error) {
+	if err == nil && len(items) == 0 {
+		return nil, rest.Foreign(http.StatusOK)
+	}
+	return items, err
 }
 
 // BootSetUnder is BootSet under a key of the caller's own, which gives the ids: KeyedID of KEY-1, KEY-2 and so on.
 func (c *Client) BootSetUnder(ctx context.Context, key string, set []compute.SetBoot) ([]Instance, error) {
 	var out rest.Instances
 	err := c.harmless(ctx, http.MethodPost, nil, keyed{c.setOf(set, false), key}, &out, "sets")
-	return out.Items, err
+	return bootedSet(out.Items, err)
 }
 
 func (c *Client) setOf(set []compute.SetBoot, ids bool) rest.BootSet {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // defaultRetryFor is how long a call may be repeated if Config does not say.
@@ -31,16 +33,21 @@ type attempt struct {
 // so that requests refused together do not come back together.
 func repeat(ctx context.Context, patience time.Duration, try func() attempt) error {
 	last := time.Now().Add(patience)
+	var unsure error
 	for pause := firstBackoff; ; pause *= 2 {
 		a := try()
-		if a.err == nil || !a.again {
-			return a.err
-		}
 		wait := max(pause, a.after)
 		wait += rand.N(wait/2 + 1) // #nosec G404 -- jitter
-		if time.Now().Add(wait).After(last) || !sleep(ctx, wait) {
-			return a.err
+		if a.err != nil && a.again && !time.Now().Add(wait).After(last) && sleep(ctx, wait) {
+			if compute.KindOf(a.err) == compute.KindTimeout {
+				unsure = a.err
+			}
+			continue
 		}
+		if unsure != nil && compute.KindOf(a.err) == compute.KindUnavailable {
+			return unsure // that the last try did nothing says nothing about those before
+		}
+		return a.err
 	}
 }
 

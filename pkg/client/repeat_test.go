@@ -45,12 +45,16 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.status)
 	if a.status >= 300 {
-		p := rest.NewProblem(&compute.Error{Kind: compute.KindUnavailable, Message: "too busy", Remedy: "try again"})
+		kind, ok := map[int]compute.Kind{404: compute.KindNotFound, 504: compute.KindTimeout}[a.status]
+		if !ok {
+			kind = compute.KindUnavailable
+		}
+		p := rest.NewProblem(&compute.Error{Kind: kind, Message: "too busy", Remedy: "try again"})
 		p.Status = a.status
 		_ = json.NewEncoder(w).Encode(p)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]string{"next": a.after})
+	_ = json.NewEncoder(w).Encode(map[string]string{"next": a.after, "id": "i"})
 }
 
 // play has a client ask a server that answers so, in virtual time.
@@ -117,6 +121,30 @@ func TestComesAgainWhenAsked(t *testing.T) {
 			s, err := play(t, c.patience, c.ask, c.answers...)
 			if len(s.asked) != c.tries || (err != nil) != c.fails {
 				t.Errorf("asked %d times, want %d: %v", len(s.asked), c.tries, err)
+			}
+		})
+	}
+}
+
+// Where one try may have done something, the answer is that nobody knows, unless the last try tells.
+func TestWhatMayHaveBeenDone(t *testing.T) {
+	one := boots("11111111-1111-4111-8111-111111111111")
+	for name, c := range map[string]struct {
+		ask     func(context.Context, *Client) error
+		answers []scripted
+		want    compute.Kind
+	}{
+		"cut":                    {boots(""), []scripted{{}}, compute.KindTimeout},
+		"cut, then busy":         {one, []scripted{{}, {503, ""}}, compute.KindTimeout},
+		"not known, then busy":   {one, []scripted{{504, "1"}, {503, ""}}, compute.KindTimeout},
+		"cut, then refused":      {one, []scripted{{}, {404, ""}}, compute.KindNotFound},
+		"busy":                   {one, []scripted{{503, ""}}, compute.KindUnavailable},
+		"what only reads, cut":   {hosts, []scripted{{}}, compute.KindUnavailable},
+		"a delete, cut for ever": {deletes, []scripted{{}}, compute.KindTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := play(t, 0, c.ask, c.answers...); compute.KindOf(err) != c.want {
+				t.Errorf("%v is %s, want %s", err, compute.KindOf(err), c.want)
 			}
 		})
 	}

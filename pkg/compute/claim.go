@@ -36,7 +36,7 @@ func (r Report) Voice() Voice { return Voice{r.Journal, r.Started} }
 type ReportOp uint8
 
 // The reports. A claim is repeated until granted or denied, the others until
-// Kafka has them.
+// Kafka has them, and started once a day.
 const (
 	ReportNone     ReportOp = iota
 	ReportClaim             // prepared and ready here

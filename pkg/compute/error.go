@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // Kind is why something was refused, in the few ways a caller can act on. The
@@ -98,6 +99,11 @@ func Unreadable(field, file string, cause error) *Error {
 		Kind: KindInvalid, Field: field, Value: file, Message: "cannot be used",
 		Remedy: "give a file that this process may read", Cause: cause,
 	}
+}
+
+// DiskFull says whether an error is that a disk, or a quota on it, has no room.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // NotFound says that what was named does not exist.

@@ -26,12 +26,17 @@ type Queue struct {
 	Error     string  // why it cannot be made or removed; empty if all is well
 }
 
-// QueueState is where a queue is in its life; it only moves forward.
+// CannotBeMade says whether a record only tells why its queue cannot be made: it is closed and has no topic. Such a
+// queue never was open.
+func (q Queue) CannotBeMade() bool { return q.State == QueueClosed && q.TopicID == "" }
+
+// QueueState is where a queue is in its life.
 //
-//	(none) ─▶ open ─▶ closed ─▶ (none)
+//	(none) ─▶ open ◀─▶ closed ─▶ (none)
 //
 // A queue is listed only once its topic exists and its share state is
-// initialised. Closed takes no new requests; its work drains. One exception: a
+// initialised. Closed takes no new requests; its work drains. It opens again, with
+// the same topic, if it is wanted again for the same machines. One exception: a
 // queue that cannot be made is listed as closed, without a TopicID, for its
 // Error to be seen. There is nothing to wait on, and it opens once it is made.
 type QueueState uint8

@@ -47,6 +47,8 @@ const (
 	Replayed ReasonCode = "Replayed" // it was said before
 	// of requests: the publisher's key is not for this project
 	ForeignProject ReasonCode = "ForeignProject"
+	// of reports: a machine that nobody may delete for it (Detail says whose it is, if that is known)
+	LeftAlone ReasonCode = "LeftAlone"
 )
 
 // The reasons why a machine that was launched does not run. They end nothing;
@@ -158,7 +160,7 @@ const (
 	FailureUnknown     FailureClass = iota // not classified; tried again
 	FailureHost                            // this host's fault (disk, device, hypervisor); tried elsewhere
 	FailureTimeout                         // took too long and was undone; tried elsewhere
-	FailureRequest                         // the request's own fault (no such image, bad user data); not tried again
+	FailureRequest                         // the request's own fault, as bad user data; not tried again
 	FailureUnknownHere                     // the host knows nothing of the claim it was granted
 )
 

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,13 +139,20 @@ func heap(f Facts) Finding {
 }
 
 // internals are Kafka's own topics; as long as one does not exist, the setting
-// says how it will be made.
+// says how it will be made. Of one that may not be looked at it is not known which counts.
 func internals(f Facts) []Finding {
 	var all []Finding
+	var refused []string
 	for _, r := range Internals() {
+		if slices.Contains(f.Refused, r.Topic) {
+			if !slices.Contains(refused, r.Topic) {
+				refused = append(refused, r.Topic)
+			}
+			continue
+		}
 		t, made := f.Own[r.Topic]
 		if made {
-			all = append(all, r.made(t, f))
+			all = append(all, r.made(t, f)...)
 			continue
 		}
 		for _, b := range f.Cluster.Brokers {
@@ -153,17 +161,27 @@ func internals(f Facts) []Finding {
 			}
 		}
 	}
+	if len(refused) > 0 {
+		all = append(all, Finding{
+			Level: Warn, About: "topics " + strings.Join(refused, ", "), Check: "leaders, replicas and settings",
+			Is: "not known: this user may not describe them", Wanted: "known",
+			Why: "whether they survive the loss of a broker, and can be written now, is not looked at",
+			Fix: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:NAME "+
+				"--operation Describe --operation DescribeConfigs --topic %s",
+				f.Bootstrap, strings.Join(refused, " --topic ")),
+		})
+	}
 	return all
 }
 
-// made judges the topic as it is.
-func (r Replicated) made(t admin.TopicFacts, f Facts) Finding {
-	if !r.InSync {
-		out := replicas(t, f)
-		out.Check = "replicas (" + r.Name + ")"
-		return out
+// made judges the topic as it is; whether it works, where its replicas are judged.
+func (r Replicated) made(t admin.TopicFacts, f Facts) []Finding {
+	if r.InSync {
+		return []Finding{inSync(t, f)}
 	}
-	return inSync(t, f)
+	out := replicas(t, f)
+	out.Check = "replicas (" + r.Name + ")"
+	return append([]Finding{out}, alive(t)...)
 }
 
 // planned judges the setting of a topic to come.

@@ -45,12 +45,15 @@ type Facts struct {
 	Cluster   admin.ClusterFacts
 	Heap      int64                       // of each broker, in MB; 0: not known
 	Own       map[string]admin.TopicFacts // by name: Kafka's internal ones and all of the cell's
+	Refused   []string                    // topics that the user of the doctor may not describe
 	Plan      func(topic string, replicas int16) (admin.TopicPlan, bool)
 	Plans     func(replicas int16) []admin.TopicPlan
 	Queues    []compute.Queue // the queue list
 	Progress  []admin.QueueProgress
 	Groups    map[string]map[string]string // settings of the share groups
 	Conductor admin.GroupFacts
+	Aside     []int32 // partitions of which instances says that they are set aside
+	AsideErr  string  // why that is not known; empty: it is
 	Manager   admin.GroupFacts
 	Beacons   []compute.Beacon
 	Unsigned  []compute.HostID // whose last beacon has no MAC

@@ -65,7 +65,9 @@ func well(t *testing.T) *Facts {
 }
 
 func (f *Facts) have(p kafkaadmin.TopicPlan, partitions int) {
-	f.Own[p.Name] = kafkaadmin.TopicFacts{Name: p.Name, Partitions: partitions, Replicas: 3, Settings: p.Settings}
+	f.Own[p.Name] = kafkaadmin.TopicFacts{
+		Name: p.Name, Partitions: partitions, Replicas: 3, InSync: 3, Settings: p.Settings,
+	}
 }
 
 // change makes a topic another one.
@@ -79,6 +81,16 @@ func (f *Facts) setting(name, value string) {
 	for i := range f.Cluster.Brokers {
 		f.Cluster.Brokers[i].Settings[name] = value
 	}
+}
+
+// internal is one of Kafka's own topics, made as it should be.
+func (f *Facts) internal(name string) {
+	f.have(kafkaadmin.TopicPlan{Name: name, Settings: map[string]string{"min.insync.replicas": "2"}}, 50)
+}
+
+// inSyncAre is a partition that lacks replicas.
+func inSyncAre(n int) func(*kafkaadmin.TopicFacts) {
+	return func(t *kafkaadmin.TopicFacts) { t.InSync, t.Under = n, []int32{0} }
 }
 
 func set(key, value string) func(*kafkaadmin.TopicFacts) {
@@ -201,13 +213,16 @@ func TestExamine(t *testing.T) {
 		},
 		"internal as it is": {func(f *Facts) {
 			f.setting("offsets.topic.replication.factor", "1") // how it is counts, not how it would be
-			f.have(
-				kafkaadmin.TopicPlan{
-					Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"},
-				},
-				50,
-			)
+			f.internal("__consumer_offsets")
 		}, nil},
+		"internal that may not be described": {func(f *Facts) {
+			f.setting("offsets.topic.replication.factor", "1") // it may have been made with three
+			f.setting("transaction.state.log.min.isr", "1")
+			f.Refused = []string{"__consumer_offsets", "__transaction_state"}
+		}, []string{
+			"warn topics __consumer_offsets, __transaction_state: leaders, replicas and settings: " +
+				"not known: this user may not describe them",
+		}},
 		"internal on one": {func(f *Facts) {
 			f.have(
 				kafkaadmin.TopicPlan{
@@ -217,6 +232,18 @@ func TestExamine(t *testing.T) {
 			)
 			f.change("__transaction_state", func(t *kafkaadmin.TopicFacts) { t.Replicas = 1 })
 		}, []string{"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1"}},
+		"internal offline": {func(f *Facts) {
+			f.internal("__share_group_state")
+			f.change("__share_group_state", func(t *kafkaadmin.TopicFacts) { t.Offline = []int32{7, 9} })
+		}, []string{"FAIL topic __share_group_state: leaders: partitions [7 9] have none"}},
+		"internal under-replicated": {func(f *Facts) {
+			f.internal("__consumer_offsets")
+			f.change("__consumer_offsets", inSyncAre(2))
+		}, []string{"warn topic __consumer_offsets: replicas in sync: not all of partitions [0]"}},
+		"internal that cannot be written": {func(f *Facts) {
+			f.internal("__transaction_state")
+			f.change("__transaction_state", inSyncAre(1))
+		}, []string{"FAIL topic __transaction_state: can be written: no: of partitions [0] one has 1 replicas in sync"}},
 
 		"many queues": {func(f *Facts) { f.queues(5_120) }, nil},
 		"too many queues": {
@@ -262,6 +289,20 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { f.change("b.reports", set("message.timestamp.type", "CreateTime")) },
 			[]string{"warn topic b.reports: message.timestamp.type: CreateTime"},
 		},
+		"removals are forgotten after a day": {
+			func(f *Facts) {
+				for _, topic := range []string{"b.catalog", "b.hosts", "b.queues", "b.instances"} {
+					f.change(topic, set("delete.retention.ms", "86400000"))
+				}
+			},
+			[]string{
+				"warn topic b.catalog: delete.retention.ms: 86400000", "warn topic b.hosts: delete.retention.ms: 86400000",
+				"warn topic b.queues: delete.retention.ms: 86400000",
+			},
+		},
+		"removals are remembered longer": {
+			func(f *Facts) { f.change("b.hosts", set("delete.retention.ms", "2592000001")) }, nil,
+		},
 		"two replicas": {func(f *Facts) {
 			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) {
 				t.Replicas = 2
@@ -287,9 +328,28 @@ func TestExamine(t *testing.T) {
 			[]string{"FAIL topic b.hosts: leaders: partitions [0] have none"},
 		},
 		"under-replicated": {
-			func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Under = []int32{0} }) },
+			func(f *Facts) { f.change("b.hosts", inSyncAre(2)) },
 			[]string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"},
 		},
+		"below min.insync.replicas": {
+			func(f *Facts) { f.change("b.requests", inSyncAre(1)) },
+			[]string{"FAIL topic b.requests: can be written: no: of partitions [0] one has 1 replicas in sync"},
+		},
+		"one queue of many below min.insync.replicas": {func(f *Facts) {
+			for i := range 2 * most {
+				p, _ := f.Plan(fmt.Sprintf("b.build.a%d", i), 3)
+				f.have(p, 1)
+				f.change(p.Name, inSyncAre(2))
+			}
+			f.change("b.build.q2", inSyncAre(1))
+		}, []string{
+			"FAIL topic b.build.q2: can be written: no: of partitions [0] one has 1 replicas in sync",
+			"warn topic b.build.a0: replicas in sync: not all of partitions [0]",
+			"warn topic b.build.a1: replicas in sync: not all of partitions [0]",
+			"warn topic b.build.a2: replicas in sync: not all of partitions [0]",
+			"warn topic b.build.a3: replicas in sync: not all of partitions [0]",
+			"warn topic b.build.a4 (and 5 more): replicas in sync: not all of partitions [0]",
+		}},
 		"partitions": {
 			func(f *Facts) { f.change("b.reports", func(t *kafkaadmin.TopicFacts) { t.Partitions = 9 }) },
 			[]string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"},
@@ -334,6 +394,34 @@ func TestExamine(t *testing.T) {
 		"behind": {
 			func(f *Facts) { f.Conductor.Lag = 10_000 },
 			[]string{"warn conductors: requests and reports that wait: 10000"},
+		},
+		"a position beyond the end": {
+			func(f *Facts) {
+				f.Conductor.Beyond = []kafkaadmin.GroupPosition{{Topic: "b.reports", Partition: 3, At: 800, End: 700}}
+			},
+			[]string{"FAIL partition 3: where conductors go on: 800 in b.reports, which ends at 700"},
+		},
+		"set aside": {
+			func(f *Facts) { f.Aside = []int32{0, 1, 2, 4, 5, 6, 7} },
+			[]string{
+				"FAIL partition 0: where conductors go on: set aside by a conductor",
+				"FAIL partition 1: where conductors go on: set aside by a conductor",
+				"FAIL partition 2: where conductors go on: set aside by a conductor",
+				"FAIL partition 4: where conductors go on: set aside by a conductor",
+				"FAIL partition 5 (and 2 more): where conductors go on: set aside by a conductor",
+			},
+		},
+		"what is set aside is not known": {
+			func(f *Facts) { f.AsideErr = "no leader" },
+			[]string{"warn partitions: set aside: not known: no leader"},
+		},
+		"a partition without a conductor": {
+			func(f *Facts) {
+				f.Conductor.Unowned = []kafkaadmin.GroupPosition{
+					{Topic: "b.reports", Partition: 3, At: 7, End: 7}, {Topic: "b.requests", Partition: 3, At: -1},
+				}
+			},
+			[]string{"FAIL partitions: without a conductor: 3 of b.reports, 3 of b.requests"},
 		},
 		"no manager": {
 			func(f *Facts) { f.Manager = kafkaadmin.GroupFacts{} },
@@ -480,6 +568,31 @@ func (f *Facts) alone() {
 	}
 }
 
+// How many more there are of a kind is said once, at the last one of that kind that is told.
+func TestTheRestIsCountedOnce(t *testing.T) {
+	f := well(t)
+	for i := range 2 * most {
+		p, _ := f.Plan(fmt.Sprintf("b.build.a%d", i), 3)
+		p.Settings["retention.ms"], p.Settings["cleanup.policy"] = "1", "compact"
+		f.have(p, 1)
+		progress := kafkaadmin.QueueProgress{
+			Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id", Start: -1,
+		}
+		if i > most { // four that are gone come last
+			progress.Err = wire.ErrNoTopic
+		}
+		f.Progress = append(f.Progress, progress)
+	}
+	text := slices.DeleteFunc(complaints(f), func(s string) bool { return !strings.Contains(s, " more)") })
+	if diff := cmp.Diff([]string{
+		"FAIL topic b.build.a4 (and 5 more): cleanup.policy: compact",
+		"FAIL topic b.build.a4 (and 5 more): retention.ms: 1",
+		"FAIL queue 4 (and 1 more): its share state: not initialised",
+	}, text); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What fails comes first, and thousands of queues do not drown it.
 func TestOrderAndAmount(t *testing.T) {
 	f := well(t)
@@ -494,7 +607,7 @@ func TestOrderAndAmount(t *testing.T) {
 	}
 	f.setting("auto.create.topics.enable", "true")
 	all := Examine(*f)
-	if len(all) > 130 {
+	if len(all) > 140 {
 		t.Errorf("%d findings", len(all))
 	}
 	var levels []Level

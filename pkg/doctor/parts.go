@@ -18,7 +18,7 @@ import (
 
 // queues judges the share state of every queue in the list.
 func queues(f Facts) []Finding {
-	wrong := map[string][]compute.QueueName{}
+	amount, last := map[string]int{}, map[string]int{} // of each kind: how many, and where in all the last one is
 	var all []Finding
 	for _, p := range f.Progress {
 		out := Finding{
@@ -44,7 +44,8 @@ func queues(f Facts) []Finding {
 			continue
 		}
 		kind := out.Check + out.Is
-		if wrong[kind] = append(wrong[kind], p.Queue.Name); len(wrong[kind]) <= most {
+		if amount[kind]++; amount[kind] <= most {
+			last[kind] = len(all)
 			all = append(all, out.with(Fail))
 		}
 	}
@@ -54,9 +55,9 @@ func queues(f Facts) []Finding {
 			Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: "the listed topic, initialised",
 		})
 	}
-	for _, names := range wrong {
-		if len(names) > most {
-			all[len(all)-1].About += fmt.Sprintf(" (and %d more)", len(names)-most)
+	for kind, n := range amount {
+		if n > most {
+			all[last[kind]].About += fmt.Sprintf(" (and %d more)", n-most)
 		}
 	}
 	return append(all, groups(f)...)
@@ -120,7 +121,49 @@ func parts(f Facts) []Finding {
 		trust(f),
 		publishTrust(f),
 		userData(f),
-	}, apart(f)...)
+	}, append(decided(f), apart(f)...)...)
+}
+
+// decided judges whether there is a conductor for each partition that can go on with it. A partition may also be set
+// aside for a record of a later version or one that cannot be read: only the conductor that has it can tell.
+func decided(f Facts) []Finding {
+	var all []Finding
+	is := map[int32]string{}
+	for _, p := range f.Aside {
+		is[p] = "set aside by a conductor"
+	}
+	for _, p := range f.Conductor.Beyond {
+		is[p.Partition] = fmt.Sprintf("%d in %s, which ends at %d", p.At, p.Topic, p.End)
+	}
+	for i, p := range slices.Sorted(maps.Keys(is)) {
+		if i == most {
+			all[i-1].About += fmt.Sprintf(" (and %d more)", len(is)-most)
+			break
+		}
+		all = append(all, Finding{
+			Level: Fail, About: fmt.Sprintf("partition %d", p), Check: "where conductors go on", Is: is[p],
+			Wanted: "at or before the ends of requests and reports",
+			Why:    "nothing is decided for its projects: records that had been decided are gone",
+			Fix: fmt.Sprintf("docs/OPERATIONS.md, A partition that is set aside; then "+
+				"berth conductor reset-position --partition %d --config conductor.yaml", p),
+		})
+	}
+	if f.AsideErr != "" {
+		all = append(all, Finding{
+			Level: Warn, About: "partitions", Check: "set aside", Is: "not known: " + f.AsideErr, Wanted: "none",
+			Why: "nothing would be decided for their projects", Fix: "look at /readyz of each conductor",
+		})
+	}
+	var unowned []string
+	for _, p := range f.Conductor.Unowned {
+		unowned = append(unowned, fmt.Sprintf("%d of %s", p.Partition, p.Topic))
+	}
+	out := Finding{
+		About: "partitions", Check: "without a conductor", Is: cmp.Or(names(unowned), "none"), Wanted: "none",
+		Why: "nothing is decided for their projects",
+		Fix: "look again in a moment; then look into the log of each conductor, and start another",
+	}
+	return append(all, out.with(when(len(unowned) == 0, OK, Fail)))
 }
 
 func count(n int) Level { return when(n == 0, Fail, when(n == 1, Warn, OK)) }

@@ -37,6 +37,7 @@ func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
 	all := []Finding{replicas(t, f), inSync(t, f)}
 	for _, key := range []string{
 		"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type",
+		"delete.retention.ms",
 	} {
 		want, planned := p.Settings[key]
 		if !planned {
@@ -50,6 +51,8 @@ func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
 		switch {
 		case key == "message.timestamp.type":
 			wrong = Warn // nothing is the matter while all clocks are right
+		case key == "delete.retention.ms":
+			wrong = Warn // nor while no process is cut off for that long
 		case t.Name == f.Topics.Audit() && strings.HasPrefix(key, "retention."):
 			wrong, out.Why = Warn, "it is forgotten sooner who changed what over the API" // for the operator to choose
 		}
@@ -67,6 +70,8 @@ func whyTopic(key string) string {
 		return "the largest records of Berth are refused"
 	case "message.timestamp.type":
 		return "a process whose clock is an hour ahead can write nothing"
+	case "delete.retention.ms":
+		return "a process that was cut off for longer goes on with what was removed meanwhile, until it is started again"
 	}
 	return "records are removed before everybody has read them"
 }
@@ -84,7 +89,7 @@ func suffices(key, is, want string) bool {
 	switch key {
 	case "retention.ms", "retention.bytes":
 		return have == -1 || need != -1 && have >= need
-	case "max.message.bytes":
+	case "max.message.bytes", "delete.retention.ms":
 		return have >= need
 	}
 	return false
@@ -138,7 +143,17 @@ func alive(t admin.TopicFacts) []Finding {
 			Why: "nothing can be read or written there", Fix: "start the brokers that are down",
 		})
 	}
-	if len(t.Under) > 0 {
+	least := t.Settings["min.insync.replicas"]
+	switch n, _ := strconv.Atoi(least); { // 0, and no failure, where the setting is not told
+	case len(t.Under) == 0:
+	case t.InSync < n:
+		all = append(all, Finding{
+			Level: Fail, About: "topic " + t.Name, Check: "can be written",
+			Is:     fmt.Sprintf("no: of partitions %v one has %d replicas in sync", t.Under, t.InSync),
+			Wanted: "at least " + least + ", its min.insync.replicas", Why: "brokers refuse every write there",
+			Fix: "start the brokers that are down; one that has just come back needs some time",
+		})
+	default:
 		all = append(all, Finding{
 			Level: Warn, About: "topic " + t.Name, Check: "replicas in sync",
 			Is: fmt.Sprintf("not all of partitions %v", t.Under), Wanted: "all",
@@ -193,6 +208,7 @@ func many(f Facts) []Finding {
 			}
 		}
 	}
+	slices.SortStableFunc(bad, func(a, b Finding) int { return strings.Compare(a.Check, b.Check) })
 	for i := range bad {
 		if n := more[bad[i].Check]; n > most && (i == len(bad)-1 || bad[i+1].Check != bad[i].Check) {
 			bad[i].About += fmt.Sprintf(" (and %d more)", n-most)

@@ -70,6 +70,7 @@ func Start(o Options) (*Broker, error) {
 	b.ports = portsOf(b.cluster.ListenAddrs())
 	if o.DataDir != "" {
 		b.Observe(kmsg.DeleteRecords, keepLast)
+		b.Observe(kmsg.CreateTopics, keepAll)
 	}
 	b.Observe(kmsg.Produce, nameTopics)
 	return b, nil
@@ -95,6 +96,19 @@ func keepLast(req kmsg.Request) {
 		for i := range t.Partitions {
 			if p := &t.Partitions[i]; p.Offset > 0 {
 				p.Offset--
+			}
+		}
+	}
+}
+
+// keepAll makes topics whose records do not expire: kfake forgets where a log ended that has expired as a whole, as it
+// does where all was removed, and what has read it would wait at an offset that comes again.
+func keepAll(req kmsg.Request) {
+	forever := "-1"
+	for _, t := range req.(*kmsg.CreateTopicsRequest).Topics {
+		for i := range t.Configs {
+			if c := &t.Configs[i]; c.Name == "retention.ms" {
+				c.Value = &forever
 			}
 		}
 	}
@@ -144,6 +158,8 @@ func settings(over map[string]string) map[string]string {
 		"group.share.max.share.sessions":          "10000",
 		"group.share.max.delivery.count.limit":    "25",
 		"group.share.max.record.lock.duration.ms": "60000",
+		// kfake has it count for compacted topics, too, unlike Kafka: what is true would be forgotten after a week.
+		"log.retention.ms": "-1",
 	}
 	for k, v := range over {
 		s[k] = v

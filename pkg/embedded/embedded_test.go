@@ -5,6 +5,7 @@ package embedded
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -73,6 +74,44 @@ func TestALogGoesOnWhereItEnded(t *testing.T) {
 		b.Close()
 		b = start(t, dir)
 		admin = adminOf(t, b)
+	}
+}
+
+// What is true does not expire, whatever its age; nor does a log of a broker that goes on after a restart, which would
+// begin anew then.
+func TestNothingIsForgotten(t *testing.T) {
+	old := time.Now().AddDate(-1, 0, 0)
+	week, always := "604800000", "compact"
+	for name, configs := range map[string]map[string]*string{
+		"compacted": {"cleanup.policy": &always}, "a week's": {"retention.ms": &week},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			if _, err := adminOf(t, b).CreateTopic(t.Context(), 1, 1, configs, "log"); err != nil {
+				t.Fatal(err)
+			}
+			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.DefaultProduceTopic("log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := &kgo.Record{Key: []byte("k"), Value: []byte("x"), Timestamp: old}
+			if err := client.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			client.Close()
+			b.cluster.ApplyRetention()
+			b.Close()
+			admin := adminOf(t, start(t, dir))
+			begin, err := admin.ListStartOffsets(t.Context(), "log")
+			if err != nil {
+				t.Fatal(err)
+			}
+			end, err := admin.ListEndOffsets(t.Context(), "log")
+			if err != nil || begin["log"][0].Offset != 0 || end["log"][0].Offset != 1 {
+				t.Errorf("it begins at %d and ends at %d, %v", begin["log"][0].Offset, end["log"][0].Offset, err)
+			}
+		})
 	}
 }
 

@@ -16,18 +16,21 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/subprocess"
 )
 
 // Command is a program with its arguments. The host's id is appended to them and
 // is in the variable BERTH_HOST. It is certain that the host does not run, and
-// cannot run on by itself, when the program exits with 0, and only then. It may be
-// run again for a host that is dead already.
+// cannot run on by itself, when the program exits with 0, and only then, whatever it
+// leaves behind in the background. It may be run again for a host that is dead already.
 type Command struct {
-	Args    []string      // the program first
-	Timeout time.Duration // after that it is killed, and nothing is certain; 0: 60 s
+	Args []string // the program first
+	// Timeout ends it, with every process of it that has not made itself a session of its own, and nothing is certain;
+	// 0: 60 s.
+	Timeout time.Duration
 }
 
-// outputGrace is how long a killed program's children may hold its output open.
+// outputGrace is how long an ended program's children may hold its output open.
 const outputGrace = time.Second
 
 // Fence runs the command; nil means that the host is dead for certain. The
@@ -43,8 +46,10 @@ func (c Command) Fence(ctx context.Context, h compute.HostID) error {
 	cmd := exec.CommandContext(ctx, c.Args[0], append(c.Args[1:len(c.Args):len(c.Args)], string(h))...)
 	cmd.Env = append(os.Environ(), "BERTH_HOST="+string(h))
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, outputGrace
+	// A child that is left would go on, and switch the host off after it was said that nothing is certain.
+	subprocess.InSession(cmd)
 	err := cmd.Run()
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // which only one that exited with 0 answers
 		return nil
 	}
 	why := err.Error()

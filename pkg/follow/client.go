@@ -13,30 +13,43 @@ import (
 // brokers. Each call asks once; the follower asks again. Calls end with their
 // context. It is safe for concurrent use.
 type Client interface {
-	// Leaders says which brokers lead the partitions of a topic now. It never makes a
-	// topic; one that is missing is wire.ErrNoTopic.
+	// Leaders says which brokers lead the partitions of a topic now. Where it can, it
+	// asks another broker each time: one that is cut off from the others does not know.
+	// It never makes a topic; one that is missing is wire.ErrNoTopic.
 	Leaders(ctx context.Context, topic string) (Leaders, error)
 	// Oldest is the first offset that each of these partitions of one broker
 	// still has.
 	Oldest(ctx context.Context, broker int32, topic string, partitions []int32) (map[int32]int64, error)
 	// Fetch asks one broker for records from these offsets on, by partition, with
-	// isolation read_committed. It waits at most wait for something new. A
-	// partition that is not in the answer is asked for again.
-	Fetch(ctx context.Context, broker int32, topic string, from map[int32]int64, wait time.Duration) ([]Part, error)
+	// isolation read_committed. It waits at most room.Wait for something new. A
+	// partition that is not in the answer is asked for again. After an error to a question
+	// about several partitions each is asked for alone, and after one to a question about
+	// one partition, if it took long, with less room: the answer may be too much.
+	Fetch(ctx context.Context, broker int32, topic string, from map[int32]int64, room Room) ([]Part, error)
 	// Close gives back what the adapter made, not what it was given.
 	Close() error
+}
+
+// Room is what an answer to Fetch may take.
+type Room struct {
+	Wait  time.Duration // for something new
+	Bytes int32         // of each partition; a first record batch that is larger comes whole
 }
 
 // Leaders are the brokers that lead a topic's partitions.
 type Leaders struct {
 	ID [16]byte        // of this incarnation of the topic; zero where the client does not say
 	Of map[int32]int32 // broker by partition; -1: nobody now
+	// Epoch is the leader epoch by partition: a broker that says a lower one has not heard of
+	// the leader of a higher. Partitions of which the client does not say it are left out.
+	Epoch map[int32]int32
 }
 
 // Part is what a broker answered about one partition.
 type Part struct {
 	Partition int32
 	Code      int16 // Kafka's error code; 0: none, and only then the rest means something
+	Err       error // what the broker sent cannot be read; nil: it can, and only then the rest means something
 	Highest   int64 // the high watermark: the offset of the next record
 	Stable    int64 // the last stable offset: below it every transaction is decided
 	Aborted   []Aborted
@@ -72,12 +85,13 @@ const (
 	unknownTopicID          = 100
 )
 
-// FetchBytes is what one answer to Fetch may bring, of all partitions and of
-// one. It is above the largest record batch, so that an answer has all of one
-// and the beginning of the next.
+// FetchBytes is what one answer to Fetch may bring, of all partitions. It must
+// come within 15 s, with franz-go 10 s. partitionBytes is its part of one partition at first, above
+// the largest record batch, so that an answer has all of one and the beginning
+// of the next.
 const (
 	FetchBytes     = 16 << 20
-	PartitionBytes = 4 << 20
+	partitionBytes = 4 << 20
 )
 
 // Aborts reads the key of a marker: whether it ends its transaction by undoing

@@ -19,12 +19,15 @@ type cursor struct {
 	by     *request // the open question about it; nil: none
 	lost   bool     // not asked for until its leader is known
 	alone  bool     // asked for by itself next: see take
-	// missing is since when, and how often, nobody has what was read; zero: the last
-	// answer had.
+	halved int      // how often the room for it is: an answer with more has not come
+	// missing is since when, and misses how often, no broker has what was read; zero: the
+	// last answer had.
 	missing time.Time
 	misses  int
-	last    mark // the last record that was handed over
-	verify  bool // asked for from last on next: whether the log still has it is not known
+	after   time.Duration // for how long that is not believed
+	last    mark          // the last record that was handed over
+	verify  bool          // asked for from last on next: whether the log still has it is not known
+	beyond  bool          // verify: asked for from next on first, for the log has seemed to end before it for long
 }
 
 // mark tells a record from any other at its offset. The zero value is of none.
@@ -44,11 +47,20 @@ func markOf(r wire.Record) mark {
 
 // from is the offset to ask for.
 func (c *cursor) from() int64 {
-	if c.verify {
+	if c.verify && !c.beyond {
 		return c.last.offset
 	}
 	return c.next
 }
+
+// mostHalved leaves 64 KiB: an answer is then hardly larger than one record batch, which comes whole.
+const mostHalved = 6
+
+// shrink takes note of a question about it alone to which no answer came.
+func (c *cursor) shrink() { c.halved = min(c.halved+2, mostHalved) }
+
+// byItself says whether it is asked for alone.
+func (c *cursor) byItself() bool { return c.alone || c.halved > 0 }
 
 // doubt has it verified that the log still is the one that was read. A broker that lacked records may have been
 // elected, and the log may have grown beyond the position again: then nothing else tells. (Not every client can ask
@@ -72,6 +84,37 @@ func (c *cursor) parted(p Part) int64 {
 	return -1
 }
 
+// compares says whether an answer reaches the last record that was handed over: others may have had their turn in it.
+func (c *cursor) compares(p Part) bool {
+	return slices.ContainsFunc(p.Spans, func(s Span) bool {
+		end := max(s.First, s.Last)
+		if n := len(s.Records); n > 0 {
+			end = max(end, s.Records[n-1].Offset)
+		}
+		return end >= c.last.offset
+	})
+}
+
+// short says whether an answer to such a question ends before what was read does. It says nothing about what will be
+// written there, so that the question stays.
+func (c *cursor) short(p Part) bool { return c.verify && p.Stable < c.next }
+
+// reached takes note of an answer that ends behind what was read. If it was to a question from there on, it has nothing
+// to compare: the last record is to be asked for.
+func (c *cursor) reached() (again bool) {
+	again = c.verify && c.beyond
+	c.beyond = false
+	return again
+}
+
+// removed takes note of where the log begins. If it is behind the last record that was handed over, retention has
+// removed that one, and there is nothing to compare.
+func (c *cursor) removed(oldest int64) {
+	if c.verify && oldest > c.last.offset {
+		c.verify, c.last = false, mark{}
+	}
+}
+
 func newCursor(oldest int64) *cursor { return &cursor{next: oldest, target: -1, end: -1} }
 
 // caughtUp says whether all has been handed over that there was at the start.
@@ -87,14 +130,22 @@ const (
 	// another leads and has gone on.
 	missedFor   = 10 * time.Second
 	missedOften = 3
+	// laggedFor is how long the log may seem to end before what was read does. A new leader's high watermark lags until
+	// all replicas in sync have fetched, or have dropped out of them (replica.lag.time.max.ms, 30 s by default); and for
+	// as long as fewer are in sync than min.insync.replicas, though nothing is lost. So after that the leader is asked
+	// for what comes next: it says offsetOutOfRange only if its log does not reach so far.
+	laggedFor = time.Minute
 )
 
-// gone takes note of such an answer, and says whether it is believed.
-func (c *cursor) gone(now time.Time) bool {
+// gone takes note of such an answer, and says whether it is believed after so long.
+func (c *cursor) gone(now time.Time, after time.Duration) bool {
+	if c.after != after {
+		c.misses, c.after = 0, after // another kind of answer
+	}
 	if c.misses++; c.misses == 1 {
 		c.missing = now
 	}
-	return c.misses >= missedOften && now.Sub(c.missing) >= missedFor
+	return c.misses >= missedOften && now.Sub(c.missing) >= after
 }
 
 // advance moves the cursor over an answer and gives what a reader of committed
@@ -112,8 +163,10 @@ func (c *cursor) gone(now time.Time) bool {
 // the position, and the client does not tell where they end.
 func (c *cursor) advance(p Part, alone bool) []wire.Record {
 	c.missing, c.misses = time.Time{}, 0
+	c.halved = max(c.halved-1, 0)
+	compared := !c.verify || alone || c.compares(p)
 	alone = alone && !c.verify // what it does not bring may lie behind what it does
-	c.verify = false
+	c.verify = !compared
 	if c.target < 0 {
 		c.target = p.Highest
 	}
@@ -140,7 +193,7 @@ func (c *cursor) advance(p Part, alone bool) []wire.Record {
 	} else if stuck && alone {
 		c.next++
 	}
-	c.alone = stuck && c.next < c.end
+	c.alone = !compared || stuck && c.next < c.end
 	for i := len(recs) - 1; i >= 0; i-- {
 		if r := recs[i]; !r.IsTakeover() {
 			c.last = markOf(r)

@@ -160,3 +160,37 @@ func TestCommittedAndNoMore(t *testing.T) {
 		}
 	})
 }
+
+// An answer about several partitions in which the turn of one did not come compares nothing of it: what was read last
+// is asked for again, alone, until an answer has it or nothing of it.
+func TestAnAnswerThatComparesNothing(t *testing.T) {
+	read := func() *cursor {
+		c := newCursor(0)
+		c.advance(holds(0, 1, 2, 3), false)
+		c.doubt()
+		return c
+	}
+	none := Part{Highest: 3, Stable: 3, Empty: true}
+	before := holds(0, 1)
+	before.Highest, before.Stable = 3, 3
+	for name, part := range map[string]Part{"nothing": none, "what lies before": before} {
+		c := read()
+		c.advance(part, false)
+		if c.from() != 2 || !c.alone {
+			t.Errorf("after %s: asked for from %d on, alone: %v", name, c.from(), c.alone)
+		}
+		if at := c.parted(holds(2, 9)); at != 2 {
+			t.Errorf("after %s: another record is taken for the one that was read: %d", name, at)
+		}
+		if c.advance(none, true); c.from() != 3 || c.alone {
+			t.Errorf("after %s, and an answer about it alone: asked for from %d on, alone: %v", name, c.from(), c.alone)
+		}
+	}
+	for name, part := range map[string]Part{"the record": holds(2, 3), "what lies behind": holds(3, 4)} {
+		c := read()
+		c.advance(part, false)
+		if c.from() != part.Stable || c.alone {
+			t.Errorf("after %s: asked for from %d on, alone: %v", name, c.from(), c.alone)
+		}
+	}
+}

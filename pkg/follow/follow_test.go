@@ -88,7 +88,7 @@ func (f *following) ready() {
 	case <-f.Ready():
 	case err := <-f.ended:
 		f.t.Fatalf("the follower ended: %v", err)
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		f.t.Fatal("the follower never caught up")
 	}
 	f.seen.mu.Lock()
@@ -101,7 +101,7 @@ func (f *following) ready() {
 // sees returns when exactly these versions are known.
 func (f *following) sees(want map[compute.InstanceID]compute.Version) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
 		f.seen.mu.Lock()

@@ -150,3 +150,5 @@ func replaced(topic, why string) error {
 		Remedy:  "start again with a new follower and an empty table",
 	}
 }
+
+func lostRecords(topic string) error { return replaced(topic, "it lost records that had been read") }

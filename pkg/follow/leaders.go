@@ -3,60 +3,70 @@
 package follow
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
+	"maps"
+	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // checkStalled asks for the leaders if an answer takes long.
-func (l *loop) checkStalled(ctx context.Context, now time.Time) {
+func (l *loop) checkStalled(now time.Time) {
 	for _, a := range l.open {
-		if now.Sub(a.since) > stalledAfter {
-			l.refreshLeaders(ctx, errors.New("a broker does not answer"))
-			return
+		if now.Sub(a.since) <= stalledAfter {
+			continue
 		}
+		for p := range a.from {
+			if c := l.at[p]; c != nil && c.by == a {
+				l.fails(p, errStalled)
+			}
+		}
+		l.refreshLeaders()
 	}
 }
 
-// refreshLeaders asks for the leaders, after a pause that grows with the failures.
-func (l *loop) refreshLeaders(ctx context.Context, why error) {
-	if l.refreshing {
+// refreshLeaders has the leaders asked for after a pause, unless they are being asked for or will be before.
+func (l *loop) refreshLeaders() {
+	pause := l.pause(time.Now())
+	due := time.Now().Add(pause)
+	if l.refreshing || !l.due.IsZero() && !due.Before(l.due) {
 		return
 	}
-	l.refreshing = true
-	var pause time.Duration
-	if why != nil {
-		l.fails++
-		pause = min(maxPause, 50*time.Millisecond<<min(l.fails, 10))
-		pause -= rand.N(pause/2 + 1) // #nosec G404 -- jitter: all followers of the topic would come at once
+	l.due = due
+	l.timer.Reset(pause)
+}
+
+// verifyLeaders asks for the leaders now and then where nothing fails, too: one that is cut off from the other brokers
+// answers as before, and does not know that another leads (docs/decisions/0025).
+func (l *loop) verifyLeaders(ctx context.Context, now time.Time) {
+	if !l.refreshing && l.due.IsZero() && now.Sub(l.viewed) >= verifyEvery {
+		l.askLeaders(ctx)
 	}
-	if l.fails == logAfter {
-		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))
-	}
+}
+
+func (l *loop) askLeaders(ctx context.Context) {
+	l.due, l.refreshing, l.viewed = time.Time{}, true, time.Now()
 	known := map[int32]bool{}
-	for p := range l.at {
+	var missing []int32
+	for p, c := range l.at {
 		known[p] = true
-	}
-	go func() {
-		t := time.NewTimer(pause)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			l.views <- l.f.leaders(ctx, known)
-		case <-ctx.Done():
-			l.views <- view{err: ctx.Err()}
+		if c.verify && c.misses > 0 {
+			missing = append(missing, p)
 		}
+	}
+	calm := l.topic.Of != nil && l.blind.since.IsZero() && len(l.unread) == 0
+	go func() {
+		v := l.f.leaders(ctx, known, missing)
+		v.calm = calm
+		l.views <- v
 	}()
 }
 
-// leaders asks for the leaders, and where partitions begin that are not known.
-func (f *Follower) leaders(ctx context.Context, known map[int32]bool) (v view) {
+// leaders asks for the leaders, and where partitions begin that are not known, or that are missing what was read. It
+// asks the brokers side by side: one that does not answer says nothing about the partitions of others.
+func (f *Follower) leaders(ctx context.Context, known map[int32]bool, missing []int32) (v view) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if v.topic, v.err = f.client.Leaders(ctx, f.topic); v.err != nil {
@@ -68,49 +78,98 @@ func (f *Follower) leaders(ctx context.Context, known map[int32]bool) (v view) {
 			begin[broker] = append(begin[broker], p)
 		}
 	}
-	v.oldest = map[int32]int64{}
+	v.oldest, v.failed = map[int32]int64{}, map[int32]error{}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	ask := func(broker int32, partitions []int32) {
+		asked.Go(func() {
+			ctx, stop := ctx, func() {}
+			if len(begin)+len(missing) > 1 { // the others are not to wait for it for so long
+				ctx, stop = context.WithTimeout(ctx, oldestWithin)
+			}
+			defer stop()
+			oldest, err := f.client.Oldest(ctx, broker, f.topic, partitions)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(v.oldest, oldest)
+			if compute.KindOf(err) == compute.KindForbidden {
+				v.err = err
+			}
+			for _, p := range partitions {
+				if err != nil {
+					v.failed[p] = err
+				}
+			}
+		})
+	}
 	for broker, partitions := range begin {
-		oldest, err := f.client.Oldest(ctx, broker, f.topic, partitions)
-		if err != nil {
-			v.err = err
-			return v
-		}
-		for p, offset := range oldest {
-			v.oldest[p] = offset
+		ask(broker, partitions)
+	}
+	for _, p := range missing {
+		if broker, led := v.topic.Of[p]; led && broker >= 0 {
+			ask(broker, []int32{p}) // without an answer it is asked again
 		}
 	}
+	asked.Wait()
 	return v
 }
 
 // applyView takes over the leaders that were found, and asks again if some are missing.
-func (l *loop) applyView(ctx context.Context, v view) error {
+func (l *loop) applyView(v view) error {
 	l.refreshing = false
+	remade := l.topic.Of != nil && l.topic.ID != v.topic.ID && len(v.topic.Of) > 0
+	if v.calm && (remade || compute.KindOf(v.err) == compute.KindForbidden) {
+		return nil // of a broker that is cut off from the others, perhaps: if it is so, questions for records fail
+	}
 	if v.err != nil || len(v.topic.Of) == 0 {
 		if compute.KindOf(v.err) == compute.KindForbidden {
 			return v.err
 		}
-		l.refreshLeaders(ctx, fmt.Errorf("who leads %s: %w", l.f.topic, errors.Join(v.err, ctx.Err())))
+		if l.blind.since.IsZero() {
+			l.blind.since = time.Now()
+		}
+		l.blind.why = cmp.Or(v.err, errNoLead)
+		l.refreshLeaders()
 		return nil
 	}
-	if l.topic.Of != nil && l.topic.ID != v.topic.ID {
+	l.blind = unread{}
+	if remade {
 		return replaced(l.f.topic, "it was deleted and made again")
 	}
-	for p := range l.topic.Of {
+	for p, leader := range l.topic.Of {
 		if _, ok := v.topic.Of[p]; !ok { // a broker that has not heard of all yet
 			v.topic.Of[p] = -1
+		} else if l.outdated(p, v.topic) {
+			v.topic.Of[p], v.topic.Epoch[p] = leader, l.topic.Epoch[p]
+		}
+	}
+	for p, c := range l.at { // regroup doubts those that are asked for now
+		old, led := l.topic.Of[p]
+		if led && c.by == nil && (old != v.topic.Of[p] || l.topic.Epoch[p] != v.topic.Epoch[p]) {
+			c.doubt()
 		}
 	}
 	l.topic = v.topic
 	for p, offset := range v.oldest {
-		if l.at[p] == nil {
+		if c := l.at[p]; c != nil {
+			c.removed(offset)
+		} else {
 			l.at[p] = newCursor(offset)
 		}
 	}
 	l.regroup()
-	if l.leaderless() {
-		l.refreshLeaders(ctx, errors.New("partitions without a leader"))
+	if l.leaderless(v.failed) {
+		l.refreshLeaders()
 	}
 	return nil
+}
+
+// outdated says whether a broker has not heard yet of the leader that is followed. That leader must answer: one that
+// does not may be of a topic that was made again, where epochs begin anew.
+func (l *loop) outdated(p int32, said Leaders) bool {
+	c := l.at[p]
+	epoch, ok := said.Epoch[p]
+	return ok && epoch < l.topic.Epoch[p] && l.topic.Of[p] >= 0 && c != nil && !c.lost
 }
 
 // regroup gives up questions to brokers that lead no more what they were asked
@@ -145,11 +204,14 @@ func (l *loop) wanted(a *request) bool {
 	return false
 }
 
-func (l *loop) leaderless() bool {
+// leaderless notes which partitions have no leader, or one that has not said where they begin, and says whether there
+// are any.
+func (l *loop) leaderless(failed map[int32]error) (some bool) {
 	for p, broker := range l.topic.Of {
 		if broker < 0 || l.at[p] == nil {
-			return true
+			l.fails(p, cmp.Or(failed[p], errNoLead))
+			some = true
 		}
 	}
-	return false
+	return some
 }

@@ -3,8 +3,8 @@
 package follow
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,7 +22,12 @@ type loop struct {
 	open       map[int32]*request // by broker: the open question
 	late       []*request         // given up, and not yet answered
 	refreshing bool               // a goroutine asks for the leaders
-	fails      int                // failures in a row
+	due        time.Time          // when they are asked for next; zero: that is open
+	timer      *time.Timer        // fires then
+	single     map[int32]bool     // by broker: whether it was asked about one partition alone last
+	viewed     time.Time          // when they were asked for last, or the loop began
+	unread     map[int32]*unread  // by partition: what cannot be read now
+	blind      unread             // likewise which brokers lead; zero: that is known
 	seen       map[owned]compute.Version
 	told       bool // CaughtUp was said
 
@@ -51,6 +56,8 @@ type request struct {
 type view struct {
 	topic  Leaders
 	oldest map[int32]int64
+	failed map[int32]error // by partition: why its leader did not say
+	calm   bool            // all was well when it was asked for
 	err    error
 }
 
@@ -61,19 +68,22 @@ const (
 	// broker still leads: a frozen one keeps its connections.
 	stalledAfter = 3 * time.Second
 	checkEvery   = time.Second
-	logAfter     = 8 // failures in a row; a change of leaders makes a few
-	maxPause     = 2 * time.Second
+	// verifyEvery is how often the leaders are asked for at least, as Berth's own readers do.
+	verifyEvery = 30 * time.Second
+	// oldestWithin is how long a broker of several may take to say where partitions begin.
+	oldestWithin = 5 * time.Second
 )
 
 func newLoop(f *Follower) *loop {
 	return &loop{
 		f: f, at: map[int32]*cursor{}, open: map[int32]*request{}, seen: map[owned]compute.Version{},
-		answers: make(chan *request), views: make(chan view),
+		unread: map[int32]*unread{}, single: map[int32]bool{}, answers: make(chan *request), views: make(chan view),
 	}
 }
 
 func (l *loop) run(ctx context.Context) error {
-	l.refreshLeaders(ctx, nil)
+	l.timer, l.viewed = time.NewTimer(0), time.Now()
+	defer l.timer.Stop()
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
@@ -83,11 +93,15 @@ func (l *loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case a := <-l.answers:
-			err = l.handle(ctx, a)
+			err = l.handle(a)
 		case v := <-l.views:
-			err = l.applyView(ctx, v)
+			err = l.applyView(v)
+		case <-l.timer.C:
+			l.askLeaders(ctx)
 		case now := <-tick.C:
-			l.checkStalled(ctx, now)
+			l.checkStalled(now)
+			l.verifyLeaders(ctx, now)
+			l.tell(now)
 		}
 		if err != nil {
 			return err
@@ -121,88 +135,121 @@ func (l *loop) close(a *request) {
 	}
 }
 
-// dispatch asks every broker that leads something and has no open question.
+// dispatch asks every broker that leads something and has no open question. Partitions that are asked for alone and
+// the others take turns.
 func (l *loop) dispatch(ctx context.Context) {
-	asks := map[int32]*request{}
-	alone := map[int32]bool{}
+	together, single := map[int32]*request{}, map[int32]*request{}
 	for p, c := range l.at {
-		broker := l.topic.Of[p]
-		if c.lost || c.by != nil || broker < 0 || l.open[broker] != nil || alone[broker] {
+		broker, asks := l.topic.Of[p], together
+		if c.lost || c.by != nil || broker < 0 || l.open[broker] != nil {
 			continue
 		}
-		if asks[broker] == nil || c.alone {
+		if c.byItself() {
+			asks = single
+		}
+		if asks[broker] == nil || c.byItself() {
 			asks[broker] = &request{broker: broker, from: map[int32]int64{}}
-			alone[broker] = c.alone
 		}
 		asks[broker].from[p] = c.from()
 	}
-	for broker, a := range asks {
-		l.open[broker] = a
-		l.begin(ctx, a)
+	for broker, a := range together {
+		if single[broker] == nil || l.single[broker] {
+			l.single[broker] = false
+			l.begin(ctx, a, single[broker] != nil)
+		}
+	}
+	for broker, a := range single {
+		if l.open[broker] == nil {
+			l.single[broker] = true
+			l.begin(ctx, a, together[broker] != nil)
+		}
 	}
 }
 
-func (l *loop) begin(ctx context.Context, a *request) {
-	wait := l.f.opts.Wait
+// begin asks a question. It does not wait for something new where others wait for their turn at the broker.
+func (l *loop) begin(ctx context.Context, a *request, others bool) {
+	l.open[a.broker] = a
+	room := Room{Wait: l.f.opts.Wait, Bytes: partitionBytes}
 	for p := range a.from {
 		c := l.at[p]
 		c.by = a
-		if !c.atEnd() {
-			wait = 0 // there is something to know at once
+		room.Bytes >>= c.halved
+		if others || !c.atEnd() || c.byItself() {
+			room.Wait = 0 // or there is something to know at once
 		}
 	}
-	a.since = time.Now().Add(wait)
-	ctx, a.cancel = context.WithTimeout(ctx, wait+answerWithin)
+	a.since = time.Now().Add(room.Wait)
+	ctx, a.cancel = context.WithTimeout(ctx, room.Wait+answerWithin)
 	go func() {
-		a.parts, a.err = l.f.client.Fetch(ctx, a.broker, l.f.topic, a.from, wait)
+		a.parts, a.err = l.f.client.Fetch(ctx, a.broker, l.f.topic, a.from, room)
 		l.answers <- a
 	}()
 }
 
 // handle hands over what an answer brought.
-func (l *loop) handle(ctx context.Context, a *request) error {
+func (l *loop) handle(a *request) error {
 	l.close(a)
-	trouble := a.err
 	var changes []Change
 	for _, part := range a.parts {
 		c := l.at[part.Partition]
 		if c == nil || c.by != a {
 			continue // it was asked of another meanwhile
 		}
-		if part.Code != 0 {
-			if err := l.refused(c, part); err != nil {
-				return err
-			}
-			c.lost, trouble = true, fmt.Errorf("partition %d: Kafka's error %d", part.Partition, part.Code)
-			continue
-		}
-		if at := c.parted(part); at >= 0 {
-			return replaced(l.f.topic, fmt.Sprintf("partition %d is another from offset %d on", part.Partition, at))
-		}
-		read, err := l.changes(c.advance(part, len(a.from) == 1))
+		before := c.next
+		read, why, err := l.read(c, part, len(a.from) == 1)
 		if err != nil {
 			return err
 		}
+		if why != nil {
+			c.lost = true
+			l.fails(part.Partition, why)
+		} else {
+			l.reads(part.Partition, c, before)
+		}
 		changes = append(changes, read...)
 	}
-	if left := l.release(a); left && trouble == nil {
-		trouble = errNothing
-	}
+	l.release(a)
 	l.deliver(changes)
-	switch {
-	case trouble == nil:
-		l.fails = 0
-	case compute.KindOf(trouble) == compute.KindForbidden:
-		return trouble
-	default:
-		l.refreshLeaders(ctx, trouble)
+	if compute.KindOf(a.err) == compute.KindForbidden {
+		return a.err
+	}
+	if l.lost(a) {
+		l.refreshLeaders()
 	}
 	return nil
 }
 
+// read reads an answer about one partition: what it brought, or why it says nothing and the leader must be asked for.
+// An error ends the follower.
+func (l *loop) read(c *cursor, part Part, alone bool) (read []Change, why, err error) {
+	if part.Err != nil {
+		return nil, part.Err, nil
+	}
+	if part.Code != 0 {
+		why = fmt.Errorf("partition %d: Kafka's error %d", part.Partition, part.Code)
+		return nil, why, l.refused(c, part)
+	}
+	if at := c.parted(part); at >= 0 {
+		return nil, nil, replaced(l.f.topic, fmt.Sprintf("partition %d is another from offset %d on", part.Partition, at))
+	}
+	if c.short(part) {
+		c.beyond = c.gone(time.Now(), laggedFor) || c.beyond
+		return nil, fmt.Errorf("partition %d ends before what was read of it", part.Partition), nil
+	}
+	if c.reached() {
+		return nil, nil, nil
+	}
+	read, err = l.changes(c.advance(part, alone))
+	return read, nil, err
+}
+
 // release lets the partitions of a question be asked about again; those that the
-// answer leaves out only once their leaders are known.
-func (l *loop) release(a *request) (left bool) {
+// answer leaves out only once their leaders are known. If it is about none, it may
+// be one of them that a client cannot read, or too much for the time that there is: each is asked about alone, and then
+// with less room.
+func (l *loop) release(a *request) {
+	alone := len(a.from) > 1 && len(a.parts) == 0
+	shrink := len(a.from) == 1 && a.err != nil && time.Since(a.since) > stalledAfter // and not refused at once
 	for p := range a.from {
 		c := l.at[p]
 		if c == nil || c.by != a {
@@ -210,13 +257,24 @@ func (l *loop) release(a *request) (left bool) {
 		}
 		c.by = nil
 		if !a.about(p) {
-			c.lost, left = true, true
+			c.lost, c.alone = true, c.alone || alone
+			if shrink {
+				c.shrink()
+			}
+			l.fails(p, cmp.Or(a.err, errNothing))
 		}
 	}
-	return left
 }
 
-var errNothing = errors.New("a broker did not answer about every partition")
+// lost says whether a partition of a question waits for its leader to be known, or for where it begins.
+func (l *loop) lost(a *request) bool {
+	for p := range a.from {
+		if c := l.at[p]; c == nil || c.lost {
+			return true
+		}
+	}
+	return false
+}
 
 // about says whether the answer is about a partition.
 func (a *request) about(p int32) bool {
@@ -227,13 +285,10 @@ func (a *request) about(p int32) bool {
 func (l *loop) refused(c *cursor, part Part) error {
 	cause := fmt.Errorf("partition %d, offset %d: Kafka's error %d", part.Partition, c.next, part.Code)
 	switch {
-	case part.Code == offsetOutOfRange && c.verify:
-		c.verify, c.last = false, mark{} // it may have been removed: what was read on from is asked for again
-		return nil
-	case part.Code == offsetOutOfRange && c.began && !c.gone(time.Now()):
+	case part.Code == offsetOutOfRange && c.began && !c.gone(time.Now(), missedFor):
 		return nil // asked again, once the leaders were asked for
 	case part.Code == offsetOutOfRange && c.began:
-		return replaced(l.f.topic, "it lost records that had been read")
+		return lostRecords(l.f.topic)
 	case part.Code == offsetOutOfRange:
 		delete(l.at, part.Partition) // it was just shortened; where it begins is asked again
 	}

@@ -19,11 +19,14 @@ import (
 type far struct {
 	leaders []any // Leaders or error
 	oldest  []int64
-	fetches []any // Part, error, hang or aside
+	fetches []any // Part, byFrom, error, hang or aside
 	asked   []int32
 	when    []time.Time // they were asked, in the bubble's time
 	closed  int
 }
+
+// byFrom are the answers to questions from these offsets on.
+type byFrom map[int64]Part
 
 // hang is no answer until the asker gives up.
 type hang struct{}
@@ -54,14 +57,18 @@ func (f *far) Oldest(_ context.Context, _ int32, _ string, partitions []int32) (
 }
 
 func (f *far) Fetch(
-	ctx context.Context, broker int32, _ string, from map[int32]int64, wait time.Duration,
+	ctx context.Context, broker int32, _ string, from map[int32]int64, room Room,
 ) ([]Part, error) {
 	f.asked, f.when = append(f.asked, broker), append(f.when, time.Now())
-	switch v := next(&f.fetches).(type) {
+	answer := next(&f.fetches)
+	if logs, ok := answer.(byFrom); ok {
+		answer = logs[from[0]]
+	}
+	switch v := answer.(type) {
 	case Part:
 		if v.Code == 0 && v.Stable <= from[0] {
 			select { // a broker holds what brings no news
-			case <-time.After(wait):
+			case <-time.After(room.Wait):
 			case <-ctx.Done():
 			}
 		}
@@ -185,6 +192,45 @@ func TestWhatEndsAFollower(t *testing.T) {
 			},
 			compute.KindConflict, 2,
 		},
+		"another log that is shorter at first": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: []any{
+					holds(0, 1, 2), Part{Code: 6}, Part{Code: offsetOutOfRange},
+					byFrom{1: holds(1, 5, 6), 2: holds(2, 6, 7)},
+				},
+			},
+			compute.KindConflict, 2,
+		},
+		"another log that ends at the last change at first": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: []any{
+					holds(0, 1, 2), Part{Code: 6}, Part{Highest: 1, Stable: 1},
+					byFrom{1: holds(1, 5, 6), 2: holds(2, 6, 7)},
+				},
+			},
+			compute.KindConflict, 2,
+		},
+		"another log that seems to end at the last change for long": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: append(append([]any{holds(0, 1, 2), Part{Code: 6}},
+					slices.Repeat([]any{Part{Highest: 1, Stable: 1}}, 300)...), // of some minutes
+					byFrom{1: holds(1, 5, 6), 2: holds(2, 6, 7)}),
+			},
+			compute.KindConflict, 2,
+		},
+		"another log that ends at the last change for good": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: []any{
+					holds(0, 1, 2), Part{Code: 6},
+					byFrom{1: Part{Highest: 1, Stable: 1}, 2: Part{Code: offsetOutOfRange}},
+				},
+			},
+			compute.KindConflict, 2,
+		},
 		"no leave to read": {
 			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: topicAuthorization}}},
 			compute.KindForbidden, 0,
@@ -230,8 +276,15 @@ func TestWhatAFollowerSurvives(t *testing.T) {
 			fetches: []any{holds(0, 1, 2), Part{Code: 6}, holds(2, 3, 9)},
 		},
 		"another leads, and what was read is removed": {
+			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0, 2},
+			fetches: []any{
+				holds(0, 1, 2), Part{Code: 6},
+				byFrom{1: Part{Code: offsetOutOfRange}, 2: holds(2, 9)},
+			},
+		},
+		"another leads, and does not know yet how far others have it": {
 			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
-			fetches: []any{holds(0, 1, 2), Part{Code: 6}, Part{Code: offsetOutOfRange}, holds(2, 9)},
+			fetches: []any{holds(0, 1, 2), Part{Code: 6}, Part{Highest: 1, Stable: 1}, holds(1, 2, 9)},
 		},
 		"a leader of before that wakes": {
 			leaders: []any{led(1, 1), led(1, 2), led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0},

@@ -3,22 +3,19 @@
 package follow_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/leaktest"
 )
 
 func TestMain(m *testing.M) {
-	code := kafkatest.Main(m)
 	// sarama counts with go-metrics, whose one ticker can never be stopped.
-	err := goleak.Find(goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
-	if code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Main(
+		func() int { return kafkatest.Main(m) },
+		goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
+	))
 }

@@ -106,7 +106,7 @@ func TestACompactedLog(t *testing.T) {
 
 // readByBerth reads all there is as Berth's own parts do.
 func readByBerth(t *testing.T, brokers []string, topics wire.Topics, want map[compute.InstanceID]compute.Version) {
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	got := map[compute.InstanceID]compute.Version{}
 	r := read.NewReader(kafka.Config{Brokers: brokers, Topics: topics}, read.Options{

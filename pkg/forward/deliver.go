@@ -100,12 +100,7 @@ func (e *endpoint) deliver(ctx context.Context, batch []Event) error {
 		case status == http.StatusGone:
 			return e.errGone()
 		case status == http.StatusRequestEntityTooLarge && len(batch) > 1:
-			for _, half := range [][]Event{batch[:len(batch)/2], batch[len(batch)/2:]} {
-				if err := e.deliver(ctx, half); err != nil {
-					return err
-				}
-			}
-			return nil
+			return e.halve(ctx, batch)
 		}
 		next := max(pause, after)
 		next += rand.N(next/4 + 1) // #nosec G404 -- jitter
@@ -119,6 +114,19 @@ func (e *endpoint) deliver(ctx context.Context, batch []Event) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// halve posts a batch that is too large in two parts.
+func (e *endpoint) halve(ctx context.Context, batch []Event) error {
+	for _, half := range [][]Event{batch[:len(batch)/2], batch[len(batch)/2:]} {
+		if ctx.Err() != nil {
+			return ctx.Err() // what was taken comes again
+		}
+		if err := e.deliver(ctx, half); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // post posts a batch once. after is how long the receiver wants to be left alone.

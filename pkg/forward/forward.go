@@ -5,6 +5,7 @@ package forward
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"strconv"
@@ -48,6 +49,7 @@ func Run(ctx context.Context, events Source, o Options) error {
 	if err := o.Position.probe(); err != nil {
 		return err
 	}
+	f.heard = at != ""
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.read(inner, events, at) })
 	group.Go(func() error { return f.post(inner) })
@@ -62,7 +64,8 @@ type forwarder struct {
 	Options
 	to    *endpoint
 	queue *queue
-	run   string // of the present that is being told
+	heard bool   // the API has told something, to this process or to the one that left the position
+	run   string // of the present that is being told; empty: none is
 }
 
 // apart is how long after something could not be reached, or written, it is tried again.
@@ -74,8 +77,7 @@ func (f *forwarder) read(ctx context.Context, events Source, at string) error {
 	defer f.queue.end()
 	for {
 		next, err := f.follow(ctx, events, at)
-		switch compute.KindOf(err) {
-		case compute.KindUnauthenticated, compute.KindForbidden, compute.KindInvalid, compute.KindNotFound:
+		if f.refused(err) {
 			return err
 		}
 		if err == nil || ctx.Err() != nil { // the source has ended
@@ -89,47 +91,87 @@ func (f *forwarder) read(ctx context.Context, events Source, at string) error {
 	}
 }
 
+// refused says whether an error of the API stays, however often it is asked. What is no answer of Berth's is such a one
+// only until the API was heard, as the address may be wrong: later it is of a proxy that has no API node to ask.
+func (f *forwarder) refused(err error) bool {
+	switch compute.KindOf(err) {
+	case compute.KindUnauthenticated, compute.KindForbidden, compute.KindInvalid, compute.KindNotFound:
+		return !f.heard || !client.IsForeign(err)
+	}
+	return false
+}
+
+// place is how far one question to the source was answered.
+type place struct {
+	at   string // where to go on; empty: with the present
+	anew bool   // of the present that comes next nothing was told yet
+	owed bool   // the receiver is told that the present comes, and not yet that it was that
+}
+
 // follow follows once, until the source ends. next is where to go on; empty: with the present.
 func (f *forwarder) follow(ctx context.Context, events Source, at string) (next string, err error) {
+	p := place{at: at, anew: at == ""}
 	ask := f.Wanted
 	ask.After, ask.Present = at, true // behind a position the present comes only after a gap
-	anew := at == ""                  // of the present nothing was told yet
 	ask.Reached = func(id string) {
-		if at != "" { // else what there is has not been told yet
-			at = id
+		f.heard = true
+		if p.at != "" { // else what there is has not been told yet
+			p.at = id
 			f.queue.put(ctx, Event{behind: id}, true)
 		}
 	}
 	ask.Lost = func(err error) {
 		f.Say("%v; trying again", err)
-		anew = at == "" // the next connection tells the present from its beginning
+		p.anew = p.at == "" // the next connection tells the present from its beginning
 	}
 	for told, err := range events(ctx, ask) {
+		if err == nil {
+			err = f.hear(ctx, &p, told)
+		}
 		if err != nil {
-			return at, err
-		}
-		if anew && (told.Kind == client.ToldPresent || told.Kind == client.ToldPresented) {
-			anew = false
-			f.begins(ctx)
-		}
-		e := eventOf(f.Source, f.run, told)
-		if (e.Type != "" || e.behind != "") && !f.queue.put(ctx, e, at != "") {
-			return at, ctx.Err()
-		}
-		switch told.Kind {
-		case client.ToldGap:
-			at, anew = "", true
-		case client.ToldPresented:
-			at = told.Gap.ID
-		default:
-			at = cmp.Or(told.ID, at)
+			return p.at, err
 		}
 	}
-	return at, nil
+	return p.at, nil
 }
 
-// begins says that all that there is comes next.
+// hear has what is told wait for the receiver.
+func (f *forwarder) hear(ctx context.Context, p *place, told client.Told) error {
+	f.heard = true
+	switch told.Kind {
+	case client.ToldPresent, client.ToldPresented:
+		if p.anew {
+			f.begins(ctx)
+		}
+		p.anew, p.owed = false, true
+	case client.ToldChange, client.ToldRemoved:
+		if p.owed { // a node that still knows the position of before the gap goes on from there
+			return errPresentBroken
+		}
+	}
+	e := eventOf(f.Source, f.run, told)
+	if (e.Type != "" || e.behind != "") && !f.queue.put(ctx, e, p.at != "") {
+		return ctx.Err()
+	}
+	switch told.Kind {
+	case client.ToldGap:
+		*p = place{anew: true, owed: true}
+	case client.ToldPresented:
+		*p, f.run = place{at: told.Gap.ID}, ""
+	default:
+		p.at = cmp.Or(told.ID, p.at)
+	}
+	return nil
+}
+
+// errPresentBroken is that the rest of a present does not come.
+var errPresentBroken = compute.Unavailable("follow events", errors.New("the present was broken off"))
+
+// begins says that all that there is comes next. What waits of a present that was broken off is not posted any more.
 func (f *forwarder) begins(ctx context.Context) {
+	if f.run != "" {
+		f.queue.drop(f.run)
+	}
 	f.run = "present-" + strconv.FormatInt(time.Now().UnixMicro(), 36)
 	f.queue.put(ctx, Event{SpecVersion: "1.0", Source: f.Source, Type: TypeBegins, ID: f.run + "/begins"}, false)
 }

@@ -4,11 +4,14 @@ package forward
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 )
 
-// mostWaiting is how many events are read ahead of the receiver. The present is read to its end, however much that is: a
-// node would cut off a listener that takes long, and the present would begin anew.
+// mostWaiting is how many events are read ahead of the receiver. The present is read to its end, however much that is:
+// a node would cut off a listener that takes long, and the present would begin anew. What waits of one that was broken
+// off is dropped then.
 const mostWaiting = 1000
 
 // queue is what was read and not posted yet.
@@ -48,6 +51,14 @@ func (q *queue) put(ctx context.Context, e Event, bounded bool) bool {
 	}
 }
 
+// drop lets go of what is of a present that will be told anew, and was not taken yet.
+func (q *queue) drop(run string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = slices.DeleteFunc(q.all, func(e Event) bool { return strings.HasPrefix(e.ID, run+"/") })
+	signal(q.room)
+}
+
 // end says that no more comes.
 func (q *queue) end() {
 	q.mu.Lock()
@@ -59,7 +70,7 @@ func (q *queue) end() {
 // take takes the next, up to so many for a receiver, and the position behind them; false: there are no more, or ctx has
 // ended.
 func (q *queue) take(ctx context.Context, most int) (batch []Event, behind string, more bool) {
-	for {
+	for ctx.Err() == nil {
 		q.mu.Lock()
 		n := 0
 		for n < len(q.all) && len(batch) < most {
@@ -85,7 +96,7 @@ func (q *queue) take(ctx context.Context, most int) (batch []Event, behind strin
 		select {
 		case <-q.news:
 		case <-ctx.Done():
-			return nil, "", false
 		}
 	}
+	return nil, "", false
 }

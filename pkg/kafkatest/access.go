@@ -243,11 +243,13 @@ func (a *Tries) ResetShare(ctx context.Context, group, topic string, offset int6
 	return err == nil && code == 0, err
 }
 
-// try sends a request to the one broker; code is what the answer says.
-func (a *Tries) try(ctx context.Context, req kmsg.Request, code func(kmsg.Response) int16) (bool, error) {
-	resp, err := a.client.Broker(1).Request(ctx, req)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
+// try sends a request to the one broker; code is what the answer says. Where none comes, it is sent again.
+func (a *Tries) try(ctx context.Context, req kmsg.Request, code func(kmsg.Response) int16) (allowed bool, err error) {
+	for range 5 {
+		var resp kmsg.Response
+		if resp, err = a.client.Broker(1).Request(ctx, req); err == nil {
+			return !kafka.IsDenied(kerr.ErrorForCode(code(resp))), nil // whatever else is wrong with it
+		}
 	}
-	return !kafka.IsDenied(kerr.ErrorForCode(code(resp))), nil // whatever else is wrong with it
+	return false, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
 }

@@ -53,3 +53,22 @@ func Records(ctx context.Context, addrs []string, topic string) ([]wire.Record, 
 	}
 	return all, nil
 }
+
+// RemoveRecords removes all that partition 0 of a topic has, as retention does. The answer is where it begins now.
+func RemoveRecords(ctx context.Context, addrs []string, topic string) (begin int64, err error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.DisableClientMetrics())
+	if err != nil {
+		return 0, err
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	removed, err := kadm.NewClient(cl).DeleteRecords(ctx, ends.Offsets())
+	if err != nil {
+		return 0, err
+	}
+	at, _ := removed.Lookup(topic, 0)
+	return at.LowWatermark, at.Err
+}

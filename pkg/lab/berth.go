@@ -94,7 +94,7 @@ func (b Berth) Agent(s Site, h Host) (service.Part, func() agent.Stats) {
 	var made atomic.Pointer[agent.Agent]
 	o := cell.AgentOptions{
 		Host: h.ID, State: h.State, Home: h.Home, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal,
-		Made: made.Store, Key: h.Key,
+		Made: made.Store, Key: h.Key, Timing: h.Timing,
 	}
 	c := b.cell(s, RoleAgent, "agent")
 	part := cell.AgentPart(c, o)

@@ -84,4 +84,5 @@ type Host struct {
 	Driver  hypervisor.Driver
 	Journal journal.Options
 	Key     *hostkey.Key // nil: it signs nothing
+	Timing  agent.Timing
 }

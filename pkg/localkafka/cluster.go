@@ -153,7 +153,7 @@ func (c *Cluster) Close() error {
 
 // awaitStarted answers when the node's log says that it serves.
 func (n *node) awaitStarted(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // of a machine with much to do: one that fails ends before
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

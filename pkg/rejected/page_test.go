@@ -125,12 +125,13 @@ func TestRemedies(t *testing.T) {
 	seen := map[string]bool{}
 	for _, why := range []compute.ReasonCode{
 		compute.Unsigned, compute.Forged, compute.Replayed, compute.ForeignProject, compute.Malformed, compute.HostLost,
+		compute.LeftAlone,
 	} {
 		for _, request := range []bool{true, false} {
 			seen[remedy(why, request)] = true
 		}
 	}
-	if len(seen) != 8 || seen[""] {
+	if len(seen) != 9 || seen[""] {
 		t.Errorf("%d remedies: %v", len(seen), seen)
 	}
 }

@@ -47,6 +47,8 @@ func remedy(why compute.ReasonCode, request bool) string {
 		return "a few after an outage are first tries that came late; many are somebody's"
 	case why == compute.ForeignProject:
 		return "enroll the publisher for this project: berth publisher enroll NAME --projects …"
+	case why == compute.LeftAlone:
+		return "its host says so again once a day: give the host its name back, or see who uses the machine, and end it there"
 	case why == compute.Malformed && request:
 		return "correct the program that writes it, or use one of this version: docs/PUBLISHING.md says what is read"
 	case why == compute.Malformed:

@@ -5,8 +5,11 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -60,19 +63,58 @@ func Device(ctx context.Context, o Options) (Session, error) {
 		return Session{}, failed(o.Issuer, err)
 	}
 	o.Ask(asked.VerificationURI, asked.UserCode, asked.VerificationURIComplete)
-	token, err := client.DeviceAccessToken(ctx, asked)
+	token, err := await(ctx, client, asked)
 	if err != nil {
 		return Session{}, failed(o.Issuer, err)
 	}
 	return s.with(token)
 }
 
-// Due says whether the token should be renewed now. One that cannot be renewed never is.
-func (s Session) Due(now time.Time) bool {
-	return s.Refresh != "" && !s.Expires.IsZero() && now.Add(time.Minute).After(s.Expires)
+// slowest is how long, in seconds, an issuer that was away is left alone at most.
+const slowest = 30
+
+// await asks until the person has answered or the code has expired. An issuer that is away, or for which a proxy says
+// so, is asked again, and less often, as RFC 8628 (3.5) has it: the person may be in the browser meanwhile.
+func await(ctx context.Context, client *oauth2.Config, asked *oauth2.DeviceAuthResponse) (*oauth2.Token, error) {
+	asked.Interval = cmp.Or(asked.Interval, 5) // as RFC 8628 (3.2) has it
+	for {
+		token, err := client.DeviceAccessToken(ctx, asked)
+		expired := !asked.Expiry.IsZero() && !time.Now().Before(asked.Expiry)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return token, err
+		case expired && (away(err) || errors.Is(err, context.DeadlineExceeded)):
+			return nil, &oauth2.RetrieveError{ErrorCode: "expired_token"}
+		case !away(err):
+			return nil, err
+		case asked.Interval < slowest:
+			asked.Interval *= 2
+		}
+	}
 }
 
-// Renew is the session with a new token. The issuer may take the old session for ended from then on.
+// away says whether an issuer may answer if it is asked again.
+func away(err error) bool {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return refused.Response.StatusCode >= http.StatusInternalServerError
+	}
+	var broke *net.OpError
+	var slow net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broke) ||
+		errors.As(err, &slow) && slow.Timeout()
+}
+
+// Ahead is how long before it expires a token is due.
+const Ahead = time.Minute
+
+// Due says whether the token should be renewed now. One that cannot be renewed never is.
+func (s Session) Due(now time.Time) bool {
+	return s.Refresh != "" && !s.Expires.IsZero() && now.Add(Ahead).After(s.Expires)
+}
+
+// Renew is the session with a new token. The issuer may take the old session for ended from then on. Where it gives a
+// new refresh token and no other that counts, as OpenID Connect Core (12.2) lets it, the old token stays.
 func (s Session) Renew(ctx context.Context) (Session, error) {
 	ctx, client, err := s.client(ctx)
 	if err != nil {
@@ -82,7 +124,12 @@ func (s Session) Renew(ctx context.Context) (Session, error) {
 	if err != nil {
 		return s, failed(s.Issuer, err)
 	}
-	return s.with(token)
+	fresh, err := s.with(token)
+	if err != nil && token.RefreshToken != s.Refresh {
+		s.Refresh = token.RefreshToken
+		return s, nil
+	}
+	return fresh, err
 }
 
 // client is what asks the issuer; the context has its connections.
@@ -144,6 +191,9 @@ func failed(issuer string, err error) error {
 	case refused.ErrorCode == "invalid_client", refused.ErrorCode == "unauthorized_client":
 		e.Message = "does not know the client id, or lets it not sign in from a terminal: " + refused.ErrorCode
 		e.Remedy = "give another one to --client-id, or allow the device flow for it there"
+	case refused.ErrorCode == "" || away(err): // a proxy, or an issuer in trouble: it has judged nothing
+		e.Kind, e.Remedy = compute.KindUnavailable, "try again"
+		e.Message = "cannot be asked: it answers " + refused.Response.Status
 	default:
 		e.Message += ": " + refused.ErrorCode
 	}

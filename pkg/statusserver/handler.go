@@ -35,6 +35,8 @@ func (f *Server) handler() http.Handler {
 
 func (f mode) handle(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case f.stops && r.URL.Path == "/readyz":
+		notYet(w, stopping)
 	case f.handler != nil:
 		f.handler.ServeHTTP(w, r)
 	case r.URL.Path == "/healthz", r.URL.Path == "/readyz" && f.awaited == "":
@@ -57,6 +59,9 @@ func (f mode) ok(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(status) // the caller may be gone
 }
+
+// stopping is what /readyz says of a daemon that was told to stop.
+const stopping = "stopping"
 
 func notYet(w http.ResponseWriter, awaited string) {
 	w.Header().Set("Retry-After", "1")

@@ -52,6 +52,7 @@ const (
 //	waiting       200        503, what is awaited    Metrics    503, what is awaited
 //	up            200        200                     Metrics    404
 //	serving h     h          h                       Metrics    h
+//	stopping, h   h          503                     Metrics    h
 //
 // GuardMetrics may refuse the metrics to some callers; where it is to come (Guarded), all are refused before.
 //
@@ -67,6 +68,7 @@ type Server struct {
 	addr    net.Addr
 	mode    mode
 	trouble []string
+	stops   bool                            // it is about to stop, and serves still
 	guard   func(http.Handler) http.Handler // before the metrics; nil: nothing
 }
 
@@ -76,6 +78,7 @@ type mode struct {
 	awaited string       // not ready: what is waited for
 	handler http.Handler // answers everything but /metrics; nil: our own answers
 	trouble []string     // what is wrong though it is ready
+	stops   bool         // /readyz says that it is about to stop
 	busy    *sync.WaitGroup
 }
 
@@ -132,6 +135,14 @@ func (f *Server) Trouble(what []string) {
 	f.trouble = what
 }
 
+// Stopping has /readyz say from now on that the daemon is about to stop, whatever else it does, so that load balancers
+// send requests elsewhere before it ends.
+func (f *Server) Stopping() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stops = true
+}
+
 // GuardMetrics lets guard decide from now on which callers see the metrics.
 func (f *Server) GuardMetrics(guard func(http.Handler) http.Handler) {
 	f.mu.Lock()
@@ -171,7 +182,7 @@ func (f *Server) now() mode {
 	defer f.mu.Unlock()
 	f.mode.busy.Add(1)
 	now := f.mode
-	now.trouble = f.trouble
+	now.trouble, now.stops = f.trouble, f.stops
 	return now
 }
 

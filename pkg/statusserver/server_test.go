@@ -11,18 +11,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 // running starts a server, or anything else that runs, and ends it with the test.
 func running(t *testing.T, p interface {
@@ -237,6 +237,22 @@ func TestServingEndsBeforeWhatItStandsOn(t *testing.T) {
 	}
 	if g := <-answer; g.body != "in the end" {
 		t.Errorf("answered %d %s", g.status, g.body)
+	}
+}
+
+// TestStoppingStillServes: a server that is about to stop is not ready, and answers all else as before.
+func TestStoppingStillServes(t *testing.T) {
+	f := New(Options{Address: "127.0.0.1:0"})
+	running(t, f)
+	f.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	f.Stopping()
+	if p := ask(t, f, "GET", "/readyz").problem(t, 503); p.Message != "not ready: stopping" {
+		t.Error(p.Message)
+	}
+	for _, path := range []string{"/", "/healthz", "/v1/instances"} {
+		if g := ask(t, f, "GET", path); g.status != 200 || g.body != "served" {
+			t.Errorf("%s: %d %s", path, g.status, g.body)
+		}
 	}
 }
 

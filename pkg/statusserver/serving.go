@@ -34,7 +34,7 @@ func (s *Serving) Run(ctx context.Context) error {
 	s.server.Serve(s.handler)
 	close(s.ready)
 	<-ctx.Done()
-	last := s.server.swap(mode{awaited: "stopping"})
+	last := s.server.swap(mode{awaited: stopping})
 	idle := make(chan struct{})
 	go func() { last.busy.Wait(); close(idle) }()
 	patience := time.NewTimer(s.server.options.StopTimeout)

@@ -31,10 +31,11 @@ type Paths struct {
 // lookEvery is how often the files are read at most.
 const lookEvery = time.Second
 
-// Files is what the files say. They are read again, at most once a second, when a connection is
-// made and when Changes or Expires are asked. What cannot be used changes nothing: the certificate of before stays
-// in use, Unusable says so, and the log has it once for each change of the files. It may be used by
-// many goroutines at once.
+// Files is what the files say. They are read again, at most once a second, when a connection is made and when Changes
+// or Expires are asked. A certificate that cannot be used changes nothing: the one of before stays in use, Expires
+// says so, and the log has it once for each change of the files. The authorities of callers count for themselves, so
+// that one which was taken out is not trusted while a certificate has to wait; a file without any changes nothing. It
+// may be used by many goroutines at once.
 type Files struct {
 	paths Paths
 	log   *zap.Logger
@@ -42,7 +43,8 @@ type Files struct {
 
 	mu       sync.Mutex
 	looked   time.Time
-	seen     content // what was in the files when they were looked at, whether it could be used or not
+	seen     content   // what was in the files when they were looked at, whether it could be used or not
+	from     time.Time // when what was seen can be used; zero: now, or never
 	current  *tls.Config
 	expires  time.Time
 	unusable bool
@@ -156,21 +158,46 @@ func (f *Files) look() {
 	}
 	f.looked = now
 	fresh := f.paths.read()
-	if fresh.same(f.seen) {
+	if fresh.same(f.seen) && (f.from.IsZero() || now.Before(f.from)) {
 		return
 	}
-	f.seen = fresh
+	f.seen, f.from = fresh, time.Time{}
 	config, expires, err := f.paths.load(fresh)
 	if err == nil && now.After(expires) {
 		err = compute.Invalid("tls.cert", f.paths.Cert, "give one that has not expired")
 	}
-	if f.unusable = err != nil; f.unusable {
+	// The one in use stays in use, whatever else has changed.
+	if err == nil && now.Before(config.Certificates[0].Leaf.NotBefore) &&
+		!config.Certificates[0].Leaf.Equal(f.current.Certificates[0].Leaf) {
+		f.from = config.Certificates[0].Leaf.NotBefore
+		err = compute.Invalid("tls.cert", f.paths.Cert,
+			"give one that is valid now; this one is used from "+f.from.UTC().Format(time.RFC3339)+" on")
+	}
+	// One that was put there early is in nobody's way while the one before it counts.
+	f.unusable = err != nil && (f.from.IsZero() || f.expires.Before(f.from))
+	if err != nil {
 		f.log.Warn("the new certificate files cannot be used; the last good ones stay in use", zap.Error(err))
+		f.trust(fresh)
 		return
 	}
 	f.current, f.expires = config, expires
 	f.changes++
 	f.log.Info("certificate files were read again", zap.Time("expires", expires))
+}
+
+// trust has the certificate in use go with the authorities that are in the file now.
+func (f *Files) trust(fresh content) {
+	if f.current.ClientCAs == nil || strings.HasPrefix(string(fresh.clientCA), unread) {
+		return
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(fresh.clientCA) || pool.Equal(f.current.ClientCAs) {
+		return
+	}
+	f.current = f.current.Clone()
+	f.current.ClientCAs = pool
+	f.changes++
+	f.log.Info("the authorities of callers were read again")
 }
 
 func (p Paths) read() content {

@@ -99,6 +99,31 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 }
 
+// A renewed certificate that is not valid yet is used from when it is, though the files have not changed since.
+func TestACertificateOfLater(t *testing.T) {
+	dir, authority := t.TempDir(), tlstest.New(t, "ours")
+	first := authority.Server()
+	cert, key := first.Files(t, dir)
+	w := watching(t, Paths{Cert: cert, Key: key})
+	later := authority.Server(func(c *x509.Certificate) { c.NotBefore = w.now.Add(time.Minute) })
+	later.Files(t, dir)
+	for range 2 {
+		if got := w.serial(); got != serialOf(first) {
+			t.Fatalf("%s is used before it is valid", got)
+		}
+	}
+	if _, unusable := w.Expires(); unusable || w.said.FilterMessageSnippet("cannot be used").Len() != 1 {
+		t.Errorf("unusable: %t, said: %v", unusable, w.said.All())
+	}
+	w.now = later.Leaf.NotBefore
+	if got := w.serial(); got != serialOf(later) || w.Changes() != 1 {
+		t.Errorf("%s after %d changes, want the later one", got, w.Changes())
+	}
+	if _, unusable := w.Expires(); unusable {
+		t.Error("still unusable")
+	}
+}
+
 // The files are not read for each of many connections, and a clock that is set back does not keep
 // them from being read.
 func TestFilesAreReadOnceASecond(t *testing.T) {
@@ -142,6 +167,43 @@ func TestAuthoritiesAreReadAgain(t *testing.T) {
 	tlstest.Write(t, dir, "ca.pem", nil)
 	if !pool().Equal(theirs.Pool()) {
 		t.Error("no authority at all is taken for one")
+	}
+}
+
+// An authority that was taken out is not trusted any more, whatever becomes of a certificate that came before or with
+// it.
+func TestAuthoritiesCountWithoutTheCertificate(t *testing.T) {
+	ours, theirs := tlstest.New(t, "ours"), tlstest.New(t, "theirs")
+	for name, spoil := range map[string]func(dir string){
+		"later": func(dir string) {
+			ours.Server(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }).Files(t, dir)
+		},
+		"expired": func(dir string) {
+			ours.Server(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }).Files(t, dir)
+		},
+		"without its key": func(dir string) { tlstest.Write(t, dir, "cert.pem", ours.Server().Cert) },
+		"removed":         func(dir string) { _ = os.Remove(filepath.Join(dir, "cert.pem")) },
+	} {
+		dir, first := t.TempDir(), ours.Server()
+		cert, key := first.Files(t, dir)
+		w := watching(t, Paths{Cert: cert, Key: key, ClientCA: tlstest.Write(t, dir, "ca.pem", ours.PEM)})
+		trusts := func(a *tlstest.Authority, changes int, when string) {
+			t.Helper()
+			if got := w.serial(); got != serialOf(first) {
+				t.Errorf("%s, %s: %s is used", name, when, got)
+			}
+			c, err := w.Config().GetConfigForClient(nil)
+			if err != nil || !c.ClientCAs.Equal(a.Pool()) || c.ClientAuth != tls.VerifyClientCertIfGiven ||
+				!c.SessionTicketsDisabled || w.Changes() != changes {
+				t.Errorf("%s, %s: other authorities are trusted, after %d changes: %v", name, when, w.Changes(), err)
+			}
+		}
+		spoil(dir)
+		trusts(ours, 0, "at first")
+		tlstest.Write(t, dir, "ca.pem", theirs.PEM)
+		trusts(theirs, 1, "with another authority")
+		tlstest.Write(t, dir, "ca.pem", nil)
+		trusts(theirs, 1, "with none")
 	}
 }
 

@@ -5,20 +5,21 @@ package tracing_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/tracing"
 	"github.com/berth-project/berth/pkg/tracing/tracingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 const (
 	id     = compute.InstanceID("0af76519-16cd-43dd-8448-eb211c80319c")
@@ -27,7 +28,26 @@ const (
 
 func at(seconds int) time.Time { return time.Date(2026, 5, 1, 2, 3, seconds, 0, time.UTC) }
 
+// soon has spans sent at once, and not when some seconds have passed or with Close, which gives a collector no more than
+// a few.
+func soon(t *testing.T) { t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1") }
+
+// until waits for what a collector is told to come true.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick, late := time.NewTicker(time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 func TestSpans(t *testing.T) {
+	soon(t)
 	collector := tracingtest.New(t)
 	tracer := tracing.New(tracing.Options{Endpoint: collector.URL, Ratio: 1, Service: "berth-api"})
 	under := tracer.Begin(id, caller, at(0))
@@ -41,6 +61,7 @@ func TestSpans(t *testing.T) {
 	tracer.Tell(tracing.Span{Name: "claim", Trace: under, From: at(5), To: at(4), Instance: id})
 	tracer.Tell(tracing.Span{Name: "launch", Trace: caller[:len(caller)-1] + "0", From: at(5), To: at(6)}) // not traced
 	tracer.Tell(tracing.Span{Name: "launch", From: at(5), To: at(6)})
+	until(t, "three spans have come", func() bool { return len(collector.Spans()) >= 3 })
 	if err := tracer.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +97,7 @@ func TestSpans(t *testing.T) {
 
 // A collector that is not there is a line in the log, once in a while, and nothing waits for it.
 func TestCollectorFails(t *testing.T) {
+	soon(t)
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not here", http.StatusNotFound)
 	}))
@@ -86,6 +108,7 @@ func TestCollectorFails(t *testing.T) {
 	for range 5000 {
 		tracer.Tell(tracing.Span{Name: "boot", Trace: under, Boot: true, From: at(0), To: at(1), Instance: id})
 	}
+	until(t, "the log says so", func() bool { return seen.Len() > 0 })
 	if err := tracer.Close(); err != nil {
 		t.Error(err)
 	}
@@ -96,6 +119,7 @@ func TestCollectorFails(t *testing.T) {
 
 // A collector that sends spans elsewhere does not get them there.
 func TestCollectorRedirects(t *testing.T) {
+	soon(t)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("spans are sent elsewhere")
 	}))
@@ -105,6 +129,7 @@ func TestCollectorRedirects(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	tracer := tracing.New(tracing.Options{Endpoint: sends.URL, Ratio: 1, Service: "berth-api", Log: zap.New(core)})
 	tracer.Tell(tracing.Span{Name: "boot", Trace: tracer.Begin(id, "", at(0)), Boot: true, From: at(0), To: at(1), Instance: id})
+	until(t, "the log says so", func() bool { return seen.Len() > 0 })
 	if err := tracer.Close(); err != nil {
 		t.Error(err)
 	}

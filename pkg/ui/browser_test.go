@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for something that should happen soon, before it calls it lost.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // axe finds what keeps people from using a page: contrasts, names, roles.
 //
@@ -39,9 +39,13 @@ type tab struct {
 
 	close func() // ends the browser, before the node ends: pages say that it is gone
 
-	mu      sync.Mutex
-	wrong   []string
-	refused int // requests that a test means to fail: browsers log them as errors
+	mu    sync.Mutex
+	wrong []string
+	// How many requests more a test means to fail, now and when each request began: browsers log them as errors.
+	meant   *int
+	begun   map[network.RequestID]*int
+	streams int           // of events, that have begun to tell
+	told    chan struct{} // closed when there is one more
 }
 
 // newTab opens the console of a node in a browser of its own.
@@ -62,7 +66,9 @@ func newTab(t *testing.T, node string) *tab {
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	b := &tab{t: t, ctx: ctx, node: node}
+	b := &tab{
+		t: t, ctx: ctx, node: node, meant: new(int), begun: map[network.RequestID]*int{}, told: make(chan struct{}),
+	}
 	b.close = sync.OnceFunc(func() {
 		cancel()
 		stop()
@@ -96,6 +102,13 @@ func (b *tab) hear(event any) {
 		if u := e.Request.URL; !strings.HasPrefix(u, b.node+"/") && !strings.HasPrefix(u, "data:") && u != "about:blank" {
 			note("the page asked %s", u)
 		}
+		b.begun[e.RequestID] = b.meant
+	case *network.EventResponseReceived:
+		if strings.HasPrefix(e.Response.URL, b.node+"/v1/events?") {
+			b.streams++
+			close(b.told)
+			b.told = make(chan struct{})
+		}
 	case *runtime.EventExceptionThrown:
 		note("a script ended: %s", (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
 	case *runtime.EventConsoleAPICalled:
@@ -106,19 +119,22 @@ func (b *tab) hear(event any) {
 	case *devlog.EventEntryAdded:
 		text := e.Entry.Text
 		meant := strings.Contains(text, "status of 4") || strings.Contains(text, "ERR_INTERNET_DISCONNECTED")
-		if e.Entry.Source == "network" && meant && b.refused > 0 {
-			b.refused--
-			return
+		for _, left := range []*int{b.begun[e.Entry.NetworkRequestID], b.meant} {
+			if e.Entry.Source == "network" && meant && left != nil && *left > 0 {
+				*left--
+				return
+			}
 		}
 		note("the browser said: %s %s", e.Entry.Text, e.Entry.URL)
 	}
 }
 
-// refuses says that up to so many requests will be refused or not reach the node, as the test means.
+// refuses says that up to so many requests will be refused or not reach the node, as the test means. It counts for a
+// request that has begun by the next call, whenever the answer comes.
 func (b *tab) refuses(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refused = n
+	b.meant = &n
 }
 
 // do does these steps, or fails.
@@ -158,6 +174,26 @@ func (b *tab) open(hash string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(b.node+"/ui/#"+hash))
 	b.until(`document.querySelector("h1") && !document.body.innerText.includes("Reading …")`)
+}
+
+// follow is open, and waits until the page hears of changes too: what happens before, it is not told.
+func (b *tab) follow(hash string) {
+	b.t.Helper()
+	heard := func() (int, <-chan struct{}) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.streams, b.told
+	}
+	before, _ := heard()
+	b.open(hash)
+	lost := time.After(patience)
+	for n, more := heard(); n == before; n, more = heard() {
+		select {
+		case <-more:
+		case <-lost:
+			b.t.Fatalf("%s hears of no changes", hash)
+		}
+	}
 }
 
 // until waits until an expression holds.

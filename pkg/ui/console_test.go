@@ -144,7 +144,7 @@ func TestConsole(t *testing.T) {
 		textStaysText(t, b, c)
 
 		// One that waits is explained, and what is wrong shows on the first page.
-		b.open("/overview")
+		b.follow("/overview")
 		for n := range 7 {
 			must(t)(c.Boot(t.Context(), "", compute.Boot{Name: fmt.Sprintf("batch-%d", n+1), Flavor: "m1.huge"}))
 		}
@@ -266,6 +266,9 @@ func deleteAll(t *testing.T, b *tab, c *client.Client, host compute.HostID) {
 	b.click("Boot it again")
 	b.until(`document.querySelector("[name=name]")?.value === ` + quoted(on[0].Name))
 	b.until(`document.querySelector("[name=flavor]")?.value === "m1.huge"`)
+	b.until(`document.querySelector("[name=attempts]")?.value === "3"`)
+	b.says("Filled in as instance " + on[0].Name + " was, but for: its deadline")
+	b.usable("the form of one that is booted again")
 	b.open("/hosts/" + string(host))
 	b.says("It is empty, and can be taken away.")
 	b.click("Enable")
@@ -463,10 +466,69 @@ func TestSignIn(t *testing.T) {
 
 		b.refuses(1)
 		signIn(admin)
-		b.click("Quotas")
-		b.click("Limits of project shop")
-		b.fill("VCPU", "7\r")
-		b.says("The limits of project shop are set.")
-		b.says("48 of 7")
+		limits(t, b, c)
 	})
+}
+
+// limits sets a limit of a project: what the question does not ask for stays, and what another admin changes while it is
+// open.
+func limits(t *testing.T, b *tab, c *client.Client) {
+	t.Helper()
+	high := compute.ClassLimits{compute.PriorityHigh: {compute.VCPU: 4}}
+	had := compute.Quota{Project: "shop", Limits: compute.Resources{compute.Instances: 90}, Classes: high, Weight: 3}
+	must(t)(c.SetQuota(t.Context(), had))
+	b.click("Quotas")
+	staysTyped(t, b, "#project", "x")
+	b.do(chromedp.KeyEvent("\b")) // as it was: leaving it asks for nothing
+	staysTyped(t, b, "[name=only]", "sh")
+	b.fill("only", "op\r")
+	b.until(`document.querySelectorAll("tbody tr").length === 1`)
+	b.do(chromedp.NavigateBack())
+	b.until(`document.querySelectorAll("tbody tr").length > 1 && document.querySelector("[name=only]").value === ""`)
+	b.fill("only", "shop\r")
+	b.until(`document.querySelectorAll("tbody tr").length === 1`)
+	b.click("Limits of project shop")
+	b.until(`document.querySelector("dialog [name=INSTANCES]").value === "90"`)
+	had.Limits[compute.Instances], had.Limits[compute.DiskGB] = 80, 5000
+	must(t)(c.SetQuota(t.Context(), had))
+	b.fill("VCPU", "7\r")
+	b.says("The limits of project shop are set.")
+	b.says("48 of 7")
+	q, err := c.Quota(t.Context(), "shop")
+	must(t)(q, err)
+	if q.Weight != 3 || q.WeightFrom != "project" {
+		t.Errorf("its weight is %d, of the %s", q.Weight, q.WeightFrom)
+	}
+	if got := limitsOf("all", q.Resources); got != "all DISK_GB 5000, all INSTANCES 80, all VCPU 7" {
+		t.Errorf("its limits are %q", got)
+	}
+	var left string
+	for _, p := range q.Priorities {
+		left += limitsOf(p.Priority, p.Resources)
+	}
+	if left != "high VCPU 4" {
+		t.Errorf("its limits of a class of priority are %q", left)
+	}
+}
+
+// limitsOf are the limits in a quota, of all instances or of those of a class of priority.
+func limitsOf(which string, all []client.QuotaResource) string {
+	var limits []string
+	for _, r := range all {
+		if r.Limit != nil {
+			limits = append(limits, fmt.Sprintf("%s %s %d", which, r.Class, *r.Limit))
+		}
+	}
+	return strings.Join(limits, ", ")
+}
+
+// staysTyped types into a field without Enter, and draws the page again.
+func staysTyped(t *testing.T, b *tab, field, words string) {
+	t.Helper()
+	b.do(chromedp.SendKeys(chromedp.CSS(field), words))
+	value := fmt.Sprintf("document.querySelector(%s).value", quoted(field))
+	before := ask[string](b, value)
+	if after := ask[string](b, `dispatchEvent(new Event("hashchange")); `+value); !strings.HasSuffix(before, words) || after != before {
+		t.Errorf("%s had %q, and %q once the page was drawn again", field, before, after)
+	}
 }

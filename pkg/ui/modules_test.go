@@ -3,6 +3,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/berth-project/berth/pkg/explain"
 	"github.com/berth-project/berth/pkg/ui"
 )
 
@@ -22,6 +24,13 @@ func TestModules(t *testing.T) {
 	mux.HandleFunc("/blank", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="/ui/icon.svg">`))
+	})
+	mux.HandleFunc("/standings", func(w http.ResponseWriter, _ *http.Request) {
+		var names []string
+		for s := explain.Standing(0); s.String() != "unknown"; s++ {
+			names = append(names, s.String())
+		}
+		_ = json.NewEncoder(w).Encode(names) // the page may be gone
 	})
 	node := httptest.NewServer(mux)
 	defer node.Close()

@@ -13,15 +13,19 @@ import (
 
 // onHost is what the log has on one host, and what that host said last.
 type onHost struct {
-	id     compute.HostID
-	beacon *compute.Beacon // nil: it was never heard of, or is forgotten
-	count  int             // instances that may be there
-	uses   compute.Resources
+	id       compute.HostID
+	beacon   *compute.Beacon // nil: it was never heard of, or is forgotten
+	count    int             // instances that may be there
+	deleting int             // of them, those that the host may have destroyed already
+	uses     compute.Resources
 }
 
 // take counts an instance. Of a placeholder and what has its room there one has resources.
 func (h *onHost) take(i compute.Instance, taken bool) {
 	h.count++
+	if i.State == compute.StateDeleting {
+		h.deleting++
+	}
 	if !taken {
 		h.uses = h.uses.Plus(i.Resources)
 	}
@@ -105,16 +109,16 @@ func (c *comparison) compareHosts() {
 }
 
 // compareHost holds a host's word against the log. What it is building it may
-// have no grant for yet, and what it destroys the log may have given up: only
-// what neither explains is a difference.
+// have no grant for yet, what it destroys the log may have given up, and what it
+// has destroyed the log may not know yet: only what none explains is a difference.
 func (c *comparison) compareHost(h *onHost) {
 	b := h.beacon
 	about := Difference{Level: Fail, About: "host " + string(h.id), Host: h.id}
 	machines, building := int(b.Machines), int(b.Building)
 	switch {
-	case h.count > machines+building:
+	case h.count-h.deleting > machines+building:
 		about.Says = fmt.Sprintf("%d machines and %d builds", machines, building)
-		about.Want = fmt.Sprintf("%d, as in the log", h.count)
+		about.Want = fmt.Sprintf("%d at least, as in the log", h.count-h.deleting)
 		about.Why = "machines are gone that nobody deleted"
 		about.Fix = fmt.Sprintf(
 			"berth verify --repair asks %s for each of them: what it does not know ends as HostLost", h.id,

@@ -88,7 +88,8 @@ func (c *comparison) late(i compute.Instance) {
 			Level: Fail, About: aboutInstance(i), Says: "queued until " + i.Deadline.Format(time.RFC3339),
 			Want: "an end since then",
 			Why:  fmt.Sprintf("no conductor acts for partition %d", c.Home(i.Project)),
-			Fix:  "start a conductor; berth doctor says which partitions have none",
+			Fix: "start a conductor; berth doctor says which partitions have none, or a position that is gone; " +
+				"/readyz of the conductors says which else are set aside, and why",
 		})
 	case (i.State == compute.StateStarting || i.State == compute.StateDeleting) && since > stuck && !c.silent(i.Host):
 		c.find(Difference{

@@ -53,6 +53,7 @@ type Effect struct {
 	Partition int32  // the instances partition it follows from
 	Record    Record // Topic and Partition set
 	Tag       any    // comes back in Sent; nil if the handler need not know
+	Final     bool   // its input must not be decided again, and may: it is repeated if this is lost
 }
 
 // Sent says what became of an effect that carried a tag.

@@ -11,8 +11,9 @@
 //	                                                                      │ Close
 //	nothing ◀──DeleteTopic── topic ◀──Unlist── nobody waits ◀─(drain)── listed, closed
 //
-// A closed queue never opens again: if it is wanted it is made anew, with
-// another topic, once it is gone. So is one whose flavor came back different.
+// A closed queue that is wanted again as it was is listed open again, with the
+// topic it has: what waits there may do so for weeks. One whose flavor came back
+// different, or whose topic is another one, is made anew once it is gone.
 package plan
 
 import (
@@ -134,13 +135,15 @@ func (p *planner) step(op Op, q compute.Queue, why string) {
 // keep brings a wanted queue one step nearer to being listed and open.
 func (p *planner) keep(want compute.Queue) {
 	listed, isListed := p.seen.Listed[want.Name]
-	isListed = isListed && !Placeholder(listed)
+	isListed = isListed && !listed.CannotBeMade()
 	topic, exists := p.seen.Topics[want.Name]
 	want.State, want.Error, want.TopicID, want.Group = compute.QueueOpen, "", topic.ID, ""
 	if isListed {
 		want.Group = listed.Group // for life
 	}
 	switch {
+	case isListed && listed.State == compute.QueueClosed && p.mayReopen(listed, want, topic):
+		p.step(List, want, "it is wanted again, as it was")
 	case isListed && listed.State == compute.QueueClosed:
 		p.end(want.Name, "it was closed; it is made anew once it is gone")
 	case isListed && !listed.SameNeeds(want):
@@ -156,6 +159,12 @@ func (p *planner) keep(want compute.Queue) {
 	default:
 		p.introduce(want, topic, isListed)
 	}
+}
+
+// mayReopen says whether a closed queue can be listed open again: it is for the same machines, its topic is the one
+// that was initialised, and no other manager can still unlist it and delete that topic.
+func (p *planner) mayReopen(listed, want compute.Queue, topic Topic) bool {
+	return p.seen.Settled && listed.TopicID == topic.ID && listed.SameNeeds(want)
 }
 
 // introduce lists a topic that exists, once its share state is initialised.
@@ -196,8 +205,7 @@ func (p *planner) end(name compute.QueueName, why string) {
 	if !isListed {
 		listed = compute.Queue{Name: name}
 	}
-	placeholder := isListed && Placeholder(listed)
-	if isListed && !placeholder && listed.State == compute.QueueOpen {
+	if isListed && listed.State == compute.QueueOpen {
 		listed.State, listed.Error = compute.QueueClosed, ""
 		p.step(Close, listed, why)
 		return
@@ -213,10 +221,6 @@ func (p *planner) end(name compute.QueueName, why string) {
 		p.step(DeleteTopic, listed, "no queued or starting instance names it, and nobody is told of it")
 	}
 }
-
-// Placeholder says whether a record only tells why its queue cannot be made: it
-// is closed and has no topic. Such a queue never was open.
-func Placeholder(q compute.Queue) bool { return q.State == compute.QueueClosed && q.TopicID == "" }
 
 func byName(a, b compute.Queue) int { return cmp.Compare(a.Name, b.Name) }
 

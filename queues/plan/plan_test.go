@@ -195,6 +195,8 @@ func randomState(t *rapid.T, w *world) {
 			group := w.groupWithRoom()
 			if s := w.seen.Shares[compute.QueueName(n)]; len(s) > 0 {
 				group = s[0].Group
+			} else if w.seen.Topics[compute.QueueName(n)].ID != "" {
+				command(w, nil, []string{"init", n, group}) // as of every topic that is listed
 			}
 			command(w, nil, []string{
 				"listed", n, group, rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "state"),

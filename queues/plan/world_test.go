@@ -87,11 +87,12 @@ func (w *world) write(s Step) {
 	switch {
 	case s.Op == Close && (!was || s.Queue.State != compute.QueueClosed):
 		w.breach("%s closed, it was not open", s.Queue.Name)
-	case s.Op == List && was && old.State == compute.QueueClosed && !Placeholder(old):
-		w.breach("%s opened again", s.Queue.Name)
+	case s.Op == List && was && old.State == compute.QueueClosed && !old.CannotBeMade() &&
+		(!old.SameNeeds(s.Queue) || old.TopicID != s.Queue.TopicID || !w.seen.Settled):
+		w.breach("%s opened again, and it is another or may be deleted yet", s.Queue.Name)
 	case s.Op == List && w.inits[s.Queue.TopicID][s.Queue.Group] == 0:
 		w.breach("%s listed, its topic %s is not initialised in %s", s.Queue.Name, s.Queue.TopicID, s.Queue.Group)
-	case was && !Placeholder(old) && old.Group != s.Queue.Group:
+	case was && !old.CannotBeMade() && old.Group != s.Queue.Group:
 		w.breach("%s moved from group %s to %s", s.Queue.Name, old.Group, s.Queue.Group)
 	}
 	w.seen.Listed[s.Queue.Name] = s.Queue
@@ -128,7 +129,8 @@ func (w *world) reached() []string {
 		got, ok := w.seen.Listed[q.Name]
 		closed := ok && got.State == compute.QueueClosed
 		switch busy := w.seen.Work[q.Name] > 0 || w.seen.Fresh[q.Name]; {
-		case closed && busy, !got.SameNeeds(q) && closed:
+		case closed && busy && !(got.SameNeeds(q) && got.TopicID == w.seen.Topics[q.Name].ID && w.seen.Settled),
+			!got.SameNeeds(q) && closed:
 			// drains first
 		case !ok || closed || !got.SameNeeds(q) || got.Error != "" || got.TopicID != w.seen.Topics[q.Name].ID:
 			out = append(out, fmt.Sprintf("%s is %+v", q.Name, got))

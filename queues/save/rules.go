@@ -36,6 +36,9 @@ const (
 	// lookedEvery is how long a queue is left alone for which no host was found. To look at all hosts for each queue
 	// each time would be too much where many queues have work that fits nowhere.
 	lookedEvery = 10 * time.Second
+	// mostAsked bounds for how many late builds that must not run everywhere all hosts are looked through at once: those
+	// of two queues at least.
+	mostAsked = 2 * MostBuilds
 	// mostLooked bounds for how many queues hosts are looked for at once.
 	mostLooked = 8
 )
@@ -56,7 +59,7 @@ func (b Build) May(h compute.HostID) bool { return b.Not == nil || !b.Not(h) }
 type World interface {
 	// Waiting calls each with every queue in which work lies at a moment that no host has, and with the first of its
 	// builds in their order: MostBuilds, and as many more as hosts say that they take. Those are taken, too, but nobody
-	// has claimed them, and which they are nobody says.
+	// has claimed them, and which they are nobody says. The queues come in another order each time.
 	Waiting(now time.Time, each func(q compute.QueueName, first []Build, taken int))
 	// FitsSome says whether some host, none of which not is true, can take a queue's work now; nil: it is true of none.
 	FitsSome(q compute.QueueName, not func(compute.HostID) bool) bool

@@ -20,6 +20,7 @@ type Saver struct {
 	queues map[compute.QueueName]*queue
 	looked time.Time                    // when it was last asked
 	some   bool                         // work waited then, or hosts saved
+	looks  int                          // for how many builds it was found out then whether some host may have them
 	spent  map[compute.HostID]time.Time // when each host was told that it need not save any more, of late
 	rests  map[compute.HostID]time.Time // until when hosts that saved in vain have what is free for other work
 }
@@ -27,8 +28,8 @@ type Saver struct {
 // queue is one in which work waits.
 type queue struct {
 	name  compute.QueueName
-	seen  map[string]time.Time // since when each of its first builds is known to wait
-	first []Build              // these
+	seen  map[string]*wait // what is known of each of its first builds
+	first []Build          // these
 	// room is how many of them lie before the first placeholder, and no host takes: for so many hosts may make room
 	room   int
 	class  compute.Priority
@@ -45,6 +46,13 @@ type queue struct {
 	// taken away instead, for the last look found no such host.
 	moved time.Time
 	tried map[compute.HostID]int // how often each has saved in vain
+}
+
+// wait is what is known of a build that waits.
+type wait struct {
+	since     time.Time // when it was seen first
+	asked     time.Time // when it was found out last whether some host may have it; zero: never yet
+	placeable bool      // what came of that
 }
 
 // saver is a host that was told to save, or says that it does.
@@ -113,24 +121,25 @@ func (s *Saver) Tell(now time.Time) (out []Told) {
 // note takes in what waits.
 func (s *Saver) note(now time.Time) {
 	waits := map[compute.QueueName]bool{}
+	s.looks = 0
 	s.world.Waiting(now, func(name compute.QueueName, first []Build, taken int) {
 		waits[name] = true
 		q := s.queue(name)
-		seen := make(map[string]time.Time, len(first))
+		seen := make(map[string]*wait, len(first))
 		q.late, q.since, q.class = nil, time.Time{}, first[0].Class
 		for i, b := range first {
-			since, known := q.seen[b.Key]
-			if !known {
-				since = now
+			w := q.seen[b.Key]
+			if w == nil {
+				w = &wait{since: now}
 			}
-			seen[b.Key] = since
+			seen[b.Key] = w
 			if i < taken { // queues are first in, first out, so these are most likely the ones
 				continue
 			}
-			if now.Sub(since) >= s.rules.After && s.placeable(name, b) {
+			if now.Sub(w.since) >= s.rules.After && s.placeable(name, b, w, now) {
 				q.late = append(q.late, b)
-				if q.since.IsZero() || since.Before(q.since) {
-					q.since = since
+				if q.since.IsZero() || w.since.Before(q.since) {
+					q.since = w.since
 				}
 			}
 		}
@@ -386,8 +395,24 @@ func (s *Saver) best(
 }
 
 // placeable says whether some host may have a build, now or when it is emptier. What none may have is late for nobody.
-func (s *Saver) placeable(q compute.QueueName, b Build) (some bool) {
-	if b.Not == nil || s.world.FitsSome(q, b.Not) {
+// The answer takes a look at all hosts, so it is kept for a while, and few are found out at once: a build for which
+// that was never done is not late yet. Queues come in no order, and half of the looks are for such builds, so all have
+// their turn.
+func (s *Saver) placeable(q compute.QueueName, b Build, w *wait, now time.Time) bool {
+	if b.Not == nil {
+		return true
+	}
+	first, again := w.asked.IsZero(), now.Sub(w.asked) >= lookedEvery && s.looks < mostAsked/2
+	if s.looks < mostAsked && (first || again) {
+		s.looks++
+		w.asked, w.placeable = now, s.someMay(q, b)
+	}
+	return w.placeable
+}
+
+// someMay looks through all hosts for one that may have a build.
+func (s *Saver) someMay(q compute.QueueName, b Build) (some bool) {
+	if s.world.FitsSome(q, b.Not) {
 		return true
 	}
 	s.world.Full(q, func(h compute.HostID, _ float64) { some = some || b.May(h) })

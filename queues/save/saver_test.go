@@ -28,20 +28,28 @@ type world struct {
 	roomy  map[compute.HostID]bool // hosts that have the room
 	cannot bool                    // they do not go: NUMA nodes do not allow it
 	takes  map[compute.QueueName]int
+	looks  int // how often hosts were looked through
 }
 
 func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build, int)) {
-	for _, q := range slices.Sorted(maps.Keys(w.waits)) {
+	for q := range w.waits {
 		if len(w.waits[q]) > 0 {
 			each(q, w.waits[q], w.takes[q])
 		}
 	}
 }
 
-func (w *world) FitsSome(compute.QueueName, func(compute.HostID) bool) bool { return w.fits }
-func (w *world) TakesWork() int                                             { return len(w.free) - len(w.gone) }
+func (w *world) FitsSome(_ compute.QueueName, not func(compute.HostID) bool) bool {
+	if not != nil {
+		w.looks++
+	}
+	return w.fits
+}
+
+func (w *world) TakesWork() int { return len(w.free) - len(w.gone) }
 
 func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
+	w.looks++
 	for h, missing := range w.free {
 		if !w.gone[h] && w.saving[h] == nil {
 			each(h, missing)
@@ -227,6 +235,47 @@ func TestHostsThatMayNotHaveIt(t *testing.T) {
 	w.want(w.pass(40*time.Second), "h02 saves q")
 	w.gone["h02"], w.gone["h01"] = true, false
 	w.want(w.pass(15*time.Second), "h01 saves q")
+}
+
+// Of many late builds few are looked at each time, and each of them now and then: what some host may have is found
+// among 10,000 that none may.
+func TestHostsAreLookedThroughForFewAtATime(t *testing.T) {
+	w := newWorld(t, 20)
+	not := func(compute.HostID) bool { return true }
+	for i := range 312 {
+		q := compute.QueueName(fmt.Sprintf("q%03d", i))
+		for n := range MostBuilds {
+			w.waits[q] = append(w.waits[q], Build{Key: fmt.Sprint(q, "-", n), Not: not})
+		}
+	}
+	w.waits["some"] = []Build{{Key: "a", Not: func(h compute.HostID) bool { return h != "h07" }}}
+	var told []string
+	for second := 0; len(told) == 0; second++ {
+		w.looks = 0
+		told = w.pass(0)
+		if most := 2*mostAsked + 8; w.looks > most {
+			t.Fatalf("hosts were looked through %d times at once, want %d at most", w.looks, most)
+		}
+		if second > 7200 {
+			t.Fatal("nothing was found in two hours")
+		}
+	}
+	w.want(told, "h07 saves some")
+}
+
+// What was found out of a build is looked at again: the host that may have it may be gone, or may have it by now.
+func TestWhatNoHostMayHaveIsLookedAtAgain(t *testing.T) {
+	w := newWorld(t, 3)
+	kept := true
+	w.waits["q"] = []Build{{Key: "a", Not: func(compute.HostID) bool { return kept }}}
+	w.want(w.pass(time.Minute))
+	kept, w.looks = false, 0
+	w.want(w.pass(lookedEvery), "h00 saves q")
+	w.fits, w.looks = true, 0
+	w.pass(time.Minute)
+	if w.looks > 12 {
+		t.Errorf("hosts were looked through %d times in a minute for one build", w.looks)
+	}
 }
 
 // A host saves no more once what it saved for has gone elsewhere and all that is left avoids it.

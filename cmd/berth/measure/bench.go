@@ -175,10 +175,16 @@ func runBench(cmd *cobra.Command, o bench.Options, product lab.Product) error {
 
 // calledOff says it in words when an error is the end of ctx.
 func calledOff(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return &compute.Error{Op: "bench", Message: "was interrupted; what it had made is deleted"}
+	if err == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
 	}
-	return err
+	if left, ok := errors.AsType[*bench.LeftError](err); ok {
+		return &compute.Error{
+			Op: "bench", Message: "was interrupted, and could not delete what it had made", Remedy: "delete that by hand",
+			Cause: left,
+		}
+	}
+	return &compute.Error{Op: "bench", Message: "was interrupted; what it had made is deleted"}
 }
 
 func printResult(w io.Writer, f cli.Format, r bench.Result) error {

@@ -20,7 +20,7 @@ import (
 func TestBenchMix(t *testing.T) {
 	t.Parallel()
 	args := []string{
-		"mix", "--hosts", "3", "--host-size", "8", "--sizes", "1,4", "--life", "300ms", "--for", "1s",
+		"mix", "--hosts", "3", "--host-size", "8", "--sizes", "1,4", "--life", "300ms", "--for", "4s",
 		"--save-after", "0s,100ms", "--save-for", "1s", "--grouped", "0.3", "--group-of", "2",
 		"--projects", "2", "-o", "json",
 	}
@@ -36,7 +36,8 @@ func TestBenchMix(t *testing.T) {
 		if r.Boots == 0 || r.All.Boots == 0 || r.All.Boots > r.Boots || r.Error+r.Refused+r.Lost+r.Doubled > 0 {
 			t.Errorf("%d boots, %d of them measured; %d error, %d refused", r.Boots, r.All.Boots, r.Error, r.Refused)
 		}
-		if r.Fill.Mean <= 0 || r.Fill.Mean > 1 || r.Fill.P10 > r.Fill.Mean {
+		// For nine tenths of the time hosts are as full as P10, or fuller. The mean may be below it all the same.
+		if r.Fill.Mean <= 0 || r.Fill.Mean > 1 || r.Fill.P10 > 1 || 0.9*r.Fill.P10 > r.Fill.Mean+0.001 {
 			t.Errorf("fill %+v", r.Fill)
 		}
 		if len(r.Sizes) != 2 || r.Sizes[0].Boots+r.Sizes[1].Boots != r.All.Boots || r.Members == nil {
@@ -72,7 +73,7 @@ func TestBenchMixFindsWhatIsWrong(t *testing.T) {
 		fault: func(*planted, hypervisor.Driver, launch) error { return nil },
 		specs: map[compute.InstanceID]hypervisor.Spec{},
 	}
-	out, said, code := benches(t, p, "mix", "--hosts", "3", "--life", "300ms", "--for", "1s", "--warmup-lives", "0")
+	out, said, code := benches(t, p, "mix", "--hosts", "3", "--life", "300ms", "--for", "4s", "--warmup-lives", "0")
 	if code != 1 || !strings.Contains(said, "1 lost, 0 doubled") || !strings.Contains(out, "1 lost, 0 doubled") {
 		t.Errorf("exit %d: %s\n%s", code, said, out)
 	}

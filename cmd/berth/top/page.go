@@ -100,7 +100,9 @@ func (p page) top() []string {
 
 const operatorsOnly = "they are shown to operators"
 
-func (p page) bad(text string) string { return p.screen.Paint(p.screen.Fit(text), terminal.Bad) }
+func (p page) bad(text string) string {
+	return p.screen.Paint(p.screen.Fit(cli.Printable(text)), terminal.Bad)
+}
 
 // waits says how much waits.
 func (p page) waits() string {

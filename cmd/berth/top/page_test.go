@@ -127,7 +127,7 @@ func TestPagesFit(t *testing.T) {
 			cell: rapid.SampledFrom([]Cell{{}, some(), long}).Draw(t, "cell"), now: noon,
 			height: rapid.IntRange(1, 40).Draw(t, "height"),
 			screen: terminal.Screen{Width: rapid.IntRange(1, 200).Draw(t, "width")},
-			failed: rapid.SampledFrom([]error{nil, errors.New("no API node answers at " + strings.Repeat("x", 99))}).
+			failed: rapid.SampledFrom([]error{nil, errors.New("no API node\x1b[2J answers\n" + strings.Repeat("x", 99))}).
 				Draw(t, "error"),
 		}
 		keys := []string{"tab", "s", "down", "up", "pgdown", "pgup", "home", "end", "x"}
@@ -141,6 +141,9 @@ func TestPagesFit(t *testing.T) {
 		for _, line := range lines {
 			if terminal.Width(line) > p.screen.Width {
 				t.Fatalf("%q is wider than %d", line, p.screen.Width)
+			}
+			if strings.ContainsAny(line, "\x1b\n") {
+				t.Fatalf("%q steers the terminal", line)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	guesttest.Need(t)
 	dir := t.TempDir()
-	p := Probe{Binary: "qemu-system-x86_64", Machine: "pc", Disk: filepath.Join(dir, "a,probe"), Time: time.Minute}
+	p := Probe{Binary: "qemu-system-x86_64", Machine: "pc", Time: time.Minute}
 	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
 		t.Errorf("TCG boots: %t, %v", ok, err)
 	}
@@ -48,7 +49,37 @@ func TestProbe(t *testing.T) {
 	if got, err := p.Choose(t.Context(), "kvm"); got != "kvm" || err != nil {
 		t.Errorf("asked for KVM it is %q, %v", got, err)
 	}
-	if _, err := os.Stat(p.Disk); err == nil {
-		t.Error("the probe's disk is left behind")
+}
+
+// A host is warned of where the probe failed and KVM is there, and nowhere else.
+func TestMissed(t *testing.T) {
+	here, nowhere := t.TempDir(), filepath.Join(t.TempDir(), "kvm")
+	for _, c := range []struct {
+		device, want, got string
+		warned            bool
+	}{
+		{here, "auto", "tcg", true},
+		{here, "auto", "kvm", false},
+		{here, "tcg", "tcg", false},
+		{nowhere, "auto", "tcg", false},
+	} {
+		got := strings.Join(Probe{Time: time.Second}.Missed(c.device, c.want, c.got), "\n")
+		if (got != "") != c.warned || c.warned && !strings.Contains(got, "; start the agent again") {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// The probe runs as the user that guests run as, whatever the umask of this process is.
+func TestProbeAsAnother(t *testing.T) {
+	guesttest.Need(t)
+	if os.Geteuid() != 0 {
+		guesttest.Missing(t, "root, which starts programs as others")
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	p := Probe{Binary: "qemu-system-x86_64", Machine: "q35", Time: time.Minute}
+	p.As = &syscall.Credential{Uid: 900000, Gid: 900000}
+	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
+		t.Errorf("as another user TCG boots: %t, %v", ok, err)
 	}
 }

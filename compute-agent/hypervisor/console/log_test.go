@@ -4,9 +4,11 @@ package console
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,4 +66,78 @@ func TestKeepsTheEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What virtlogd renames during a look is neither missed nor counted twice: the end never goes back, what is read is what
+// was printed there, and what is cut is cut once. It renames once for each look at most: of files that never stand still
+// the end cannot be known.
+func TestLookedAtWhileItTurns(t *testing.T) {
+	for name, turns := range map[string]int{"read": backups, "cut": 200} {
+		t.Run(name, func(t *testing.T) {
+			const line = 16
+			dir := t.TempDir()
+			l, now := Log{Dir: filepath.Join(dir, "one"), Keep: 4 * line}, filepath.Join(dir, "one", File)
+			text := func(i int) string { return fmt.Sprintf("%0*d\n", line-1, i) }
+			look, done := make(chan struct{}), make(chan struct{})
+			stop := sync.OnceFunc(func() { close(look); <-done })
+			go func() {
+				defer close(done)
+				printAndTurn(t, now, filepath.Join(dir, "next"), look, text)
+			}()
+			defer stop()
+			ok(t, os.Mkdir(l.Dir, 0o700))
+			end := int64(0)
+			for i := range turns {
+				look <- struct{}{}
+				if name == "cut" {
+					ok(t, l.Trim())
+				}
+				p, err := l.Read(-line, line)
+				ok(t, err)
+				if p.End < end || p.End > int64(i+1)*line {
+					t.Fatalf("the end was %d, and is %d behind %d lines", end, p.End, i+1)
+				}
+				if end = p.End; end > 0 && string(p.Data) != text(int(p.Offset/line)) {
+					t.Fatalf("at %d there is %q", p.Offset, p.Data)
+				}
+			}
+			stop()
+			ok(t, l.Trim())
+			p, err := l.Read(-line, line)
+			ok(t, err)
+			if p.End != int64(turns)*line || string(p.Data) != text(turns-1) {
+				t.Errorf("behind %d lines: %+v", turns, p)
+			}
+		})
+	}
+}
+
+const backups = 32 // virtlogd keeps no more
+
+// printAndTurn has each line in a file of its own, as soon as somebody is about to look. The oldest of the others goes
+// first, as with virtlogd; none is removed before it was copied.
+func printAndTurn(t *testing.T, now, next string, look <-chan struct{}, text func(int) string) {
+	i := 0
+	for range look {
+		for n := min(i, backups); n > 0; n-- {
+			if err := os.Rename(fmt.Sprint(now, ".", n-1), fmt.Sprint(now, ".", n)); err != nil &&
+				!errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+		}
+		if err := os.Rename(now, now+".0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+		if err := errors.Join(os.WriteFile(next, []byte(text(i)), 0o600), os.Rename(next, now)); err != nil {
+			t.Error(err)
+		}
+		i++
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

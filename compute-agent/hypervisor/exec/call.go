@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/subprocess"
 )
 
 // environment is all that the command finds there.
@@ -66,8 +66,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 	if c.answer != nil {
 		cmd.Stdout = out
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return killAll(cmd.Process.Pid) }
+	subprocess.InSession(cmd)
 	cmd.WaitDelay = lingers
 	err = cmd.Run()
 	switch {
@@ -100,15 +99,6 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		return d.decode(c, out.b.Bytes(), said)
 	}
 	return nil
-}
-
-// killAll ends a call's session. Its leader is not buried yet, so that the
-// number is still its own.
-func killAll(leader int) error {
-	if err := syscall.Kill(-leader, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return os.ErrProcessDone
 }
 
 // killRest ends what is left of a session after its leader is buried. The leader's number is nobody else's as long as

@@ -3,14 +3,14 @@
 package exec
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/pkg/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 func TestContract(t *testing.T) {
 	hypervisortest.Run(t, func(t *testing.T) hypervisortest.Subject { return newBench(t).subject() })

@@ -84,6 +84,9 @@ func (o Options) Check(more *regexp.Regexp, such string) (errs []error) {
 	if !filepath.IsAbs(o.Images) {
 		bad("images", o.Images, "give the full path of the folder with the images")
 	}
+	if !isQEMU([]string{o.Binary}) {
+		bad("binary", o.Binary, "name a program called qemu-system-…, qemu-kvm or kvm: machines are known by that")
+	}
 	if o.Machine != "q35" && o.Machine != "pc" {
 		bad("machine", o.Machine, "give q35 or pc")
 	}

@@ -22,12 +22,18 @@ type Share struct {
 	Accel    string            // "kvm" or "tcg"
 }
 
+// Disk is a machine's own.
+type Disk struct {
+	File string
+	GB   int64 // what the machine holds of DISK_GB; 0: its flavor has none
+}
+
 // Inventory is what a host with these processors and so much memory has, with
 // the disks of its machines and everybody else's machines.
 func (h Host) Inventory(
 	s Share,
 	cpus, memoryMB int64,
-	disks []string,
+	disks []Disk,
 	foreign []compute.Foreign,
 ) (hypervisor.Inventory, error) {
 	var inv hypervisor.Inventory
@@ -54,17 +60,17 @@ func (h Host) Inventory(
 	return inv, nil
 }
 
-// diskGB is what is free and what our machines take: others' files on the same
-// file system are not ours to give away.
-func (h Host) diskGB(s Share, disks []string) (int64, error) {
+// diskGB is what is free and what our machines take, of each at most what it holds: others' files on the same file
+// system are not ours to give away, nor is the disk of a machine without DISK_GB, which no sum counts.
+func (h Host) diskGB(s Share, disks []Disk) (int64, error) {
 	free, _, err := h.Room(s.Dir)
 	if err != nil {
 		return 0, err
 	}
-	for _, file := range disks {
-		if info, err := os.Stat(file); err == nil {
+	for _, d := range disks {
+		if info, err := os.Stat(d.File); err == nil {
 			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				free += s.Blocks * 512
+				free += min(s.Blocks*512, min(d.GB, endless>>30)<<30)
 			}
 		}
 	}
@@ -93,11 +99,12 @@ func (h Host) Enough(s Share, wants compute.Resources, p compute.Place) error {
 	return nil
 }
 
-// Spare refuses what would take so many bytes of the disk that less than the operator wants stays free.
+// Spare refuses a copy of an image that would take so many bytes of the disk that less than the operator wants stays
+// free. That is the image's fault on this host, which starts machines of those that it has copies of.
 func (h Host) Spare(s Share, bytes int64) error {
 	free, _, err := h.Room(s.Dir)
 	if err == nil && free-bytes < s.MinFree {
-		err = hypervisor.Refuse("the disk of %s is full: %d MiB are free, a copy of the image takes %d, and %d have to "+
+		err = hypervisor.RefuseImage("the disk of %s is full: %d MiB are free, a copy of the image takes %d, and %d have to "+
 			"stay: make room, or set the host's DISK_GB lower", filepath.Clean(s.Dir), free>>20, bytes>>20, s.MinFree>>20)
 	}
 	return err

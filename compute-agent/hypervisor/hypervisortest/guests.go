@@ -51,7 +51,7 @@ type Guests struct {
 // the seed, and all of it can be read on its console.
 func GuestKnowsWhoItIs(t *testing.T, g Guests) {
 	g.Driver = g.Default()
-	g.launch(t, first, g.Listening, func(s *hypervisor.Spec) {
+	g.launch(t, first, g.Linux, func(s *hypervisor.Spec) {
 		s.Project, s.Name, s.Metadata = "shop", "web-1", map[string]string{"role": "front, \"quoted\""}
 		s.SSHKeys, s.UserData = []string{"ssh-ed25519 AAAA me"}, []byte("#!/bin/sh\necho hello\n")
 	})
@@ -77,8 +77,8 @@ func GuestPowersOff(t *testing.T, g Guests) {
 	g.Up(first)
 	g.PowerOff(first)
 	for range 2 {
-		if m := only(t, g.Reopen()); m.Power != compute.PowerStopped ||
-			!strings.Contains(m.Detail, "the guest shut itself down") {
+		m := becomes(t, g.Reopen(), compute.PowerStopped)
+		if !strings.Contains(m.Detail, "the guest shut itself down") {
 			t.Errorf("powered off, and List gives %+v", m)
 		}
 		ok(t, g.Driver.Stop(t.Context(), first, 0))
@@ -216,18 +216,34 @@ func GuestCallsHost(t *testing.T, g Guests) {
 		network string
 		reaches bool
 	}{{"user:open", true}, {"user", false}, {"", false}} {
-		called.Store(0)
 		g.Driver = g.Network(x.network)
-		g.launch(t, first, func(s *hypervisor.Spec) { g.Calls(s, loopback.Addr().(*net.TCPAddr).Port) })
-		await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
-		heard := strings.Contains(g.printed(t, first), guesttest.Heard+says)
-		if n := called.Load(); (n > 0) != x.reaches || heard != x.reaches {
-			t.Errorf("network %q: the guest has called the host's loopback %d times: %s",
-				x.network, n, g.printed(t, first))
+		for try := 1; ; try++ {
+			called.Store(0)
+			g.launch(t, first, func(s *hypervisor.Spec) { g.Calls(s, loopback.Addr().(*net.TCPAddr).Port) })
+			await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
+			printed := g.printed(t, first)
+			ok(t, g.Driver.Destroy(t.Context(), first))
+			heard, n := strings.Contains(printed, guesttest.Heard+says), called.Load()
+			if x.reaches && n > 0 && !heard && try < 5 { // the guest does not wait for long
+				continue
+			}
+			if (n > 0) != x.reaches || heard != x.reaches {
+				t.Errorf("network %q: the guest has called the host's loopback %d times: %s", x.network, n, printed)
+			}
+			break
 		}
-		ok(t, g.Driver.Destroy(t.Context(), first))
 	}
 	g.empty(t)
+}
+
+// becomes looks until the only machine is in this state: a busy hypervisor has not told of it at once.
+func becomes(t *testing.T, d hypervisor.Driver, want compute.PowerState) (m hypervisor.Machine) {
+	t.Helper()
+	await(t, "the machine is "+want.String(), func() bool {
+		m = only(t, d)
+		return m.Power == want
+	})
+	return m
 }
 
 // await looks until it is so.

@@ -50,6 +50,8 @@ type Subject struct {
 	// prints Goodbye; Deaf asks for one that does not hear.
 	Listening, Deaf func(*hypervisor.Spec)
 	Goodbye         string
+	// Linux asks for one that listens too, but only once its kernel has booted for seconds; nil: no guest takes long.
+	Linux func(*hypervisor.Spec)
 	// Up waits until a guest has booted so far that it hears.
 	Up func(compute.InstanceID)
 

@@ -46,8 +46,13 @@ func Run(ctx context.Context, program string, args ...string) error {
 	var said hypervisor.Said
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, said.Lines())
+	err := cmd.Run()
+	switch lines := said.Lines(); {
+	case err == nil:
+		return nil
+	case lines == "":
+		return fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], err)
+	default:
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, lines)
 	}
-	return nil
 }

@@ -116,6 +116,34 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// An image that is not there is at fault itself where others are, for the folder may be older than other hosts', and
+// else the host is. Neither is the request: a host that lags would end what it pulls for good.
+func TestMissingImages(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		image bool // is at fault
+		says  string
+	}{
+		"among others":  {map[string]string{"other.raw": "a disk"}, true, "has no web.qcow2"},
+		"with a folder": {map[string]string{"other/kernel": "\x7fELF"}, true, "has no web.qcow2"},
+		"half copied":   {map[string]string{"web/cmdline": "quiet"}, true, "neither kernel nor disk.qcow2"},
+		"no folder":     {nil, false, "cannot be read: mount it"},
+		"none at all":   {map[string]string{}, false, "has none at all: mount it"},
+		"an empty disk": {map[string]string{"lost+found/x": "", ".hidden": ""}, false, "has none at all"},
+	} {
+		s := store(t, c.files, true)
+		if c.files == nil {
+			ok(t, os.Remove(s.dir))
+		}
+		_, err := s.Find(t.Context(), "web")
+		var e *hypervisor.Error
+		if !errors.As(err, &e) || e.Class != compute.FailureHost || e.Image != c.image ||
+			!strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %#v; want the host's fault, the image's: %t, %q", name, err, c.image, c.says)
+		}
+	}
+}
+
 // want says whether an error is of a class and says why.
 func want(t *testing.T, name string, err error, class compute.FailureClass, says string) bool {
 	t.Helper()
@@ -246,6 +274,31 @@ func (c copies) keeps(when string, want ...string) {
 	}
 }
 
+// fill sees to it that copies may not take more room than they do now.
+func (c copies) fill() {
+	c.Helper()
+	most := taken(c.T, filepath.Join(c.kept, "*"))
+	c.Spare = func(bytes int64) error {
+		if taken(c.T, filepath.Join(c.kept, "*"))+bytes > most {
+			return fmt.Errorf("no room for %d bytes", bytes)
+		}
+		return nil
+	}
+}
+
+// taken is how many bytes of the disk files take.
+func taken(t *testing.T, pattern string) (bytes int64) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	ok(t, err)
+	for _, file := range files {
+		var is syscall.Stat_t
+		ok(t, syscall.Stat(file, &is))
+		bytes += is.Blocks * 512
+	}
+	return bytes
+}
+
 // A machine keeps what it was given, whatever becomes of the image, and a copy stays for as long as a machine or the
 // image needs it.
 func TestCopies(t *testing.T) {
@@ -281,6 +334,15 @@ func TestDamagedCopies(t *testing.T) {
 	img := mustFind(t, c.Store)
 	if !img.Public {
 		t.Error("an image that all may read is not said to be one")
+	}
+	file := filepath.Join(c.Store.dir, "web.raw")
+	ok(t, errors.Join(os.Remove(img.Disk), os.Chmod(file, 0o640))) // a copy of before
+	if img = mustFind(t, c.Store); img.Public {
+		t.Error("an image that some may read is said to be public")
+	}
+	ok(t, os.Chmod(file, 0o644))
+	if img = mustFind(t, c.Store); !img.Public {
+		t.Error("an image that all may read by now has a copy that some may read")
 	}
 	ok(t, os.Remove(img.Disk))
 	c.LetGo(img)
@@ -339,6 +401,48 @@ func TestCopying(t *testing.T) {
 	}
 }
 
+// Where there is no room for a copy, those that no machine has give way, also one of an image that is there; those that
+// machines have, or are about to get, stay.
+func TestCopiesGiveWay(t *testing.T) {
+	c := copies{t, store(t, map[string]string{"web.raw": "a disk", "held.raw": "b disk", "idle.raw": "c disk",
+		"next.raw": "d disk"}, true)}
+	c.give("1")
+	held, err := c.Find(t.Context(), "held")
+	ok(t, err)
+	for range 2 { // also once it was made again
+		idle, err := c.Find(t.Context(), "idle")
+		ok(t, err)
+		c.LetGo(idle)
+		c.keeps("with room", "a disk", "b disk", "c disk")
+		c.fill()
+		next, err := c.Find(t.Context(), "next")
+		ok(t, err)
+		c.keeps("without", "a disk", "b disk", "d disk")
+		c.LetGo(next)
+	}
+	c.LetGo(held)
+	c.has("1", "a disk")
+}
+
+// Copies that no machine has stay where there would be no room without them either, at each try.
+func TestCopiesStay(t *testing.T) {
+	c := copies{t, store(t, map[string]string{"web.raw": "a disk", "idle.raw": "c disk",
+		"large.raw": strings.Repeat("e", 64<<10)}, true)}
+	c.give("1")
+	idle, err := c.Find(t.Context(), "idle")
+	ok(t, err)
+	c.LetGo(idle)
+	c.fill()
+	for range 2 {
+		_, err = c.Find(t.Context(), "large")
+		says := fmt.Sprintf("no room for %d bytes", taken(t, filepath.Join(c.Store.dir, "large.raw")))
+		if err == nil || err.Error() != says {
+			t.Errorf("an image that is too large: %v, want %q", err, says)
+		}
+		c.keeps("after one that is too large", "a disk", "c disk")
+	}
+}
+
 // Where no link can be, a machine has a copy of its own, and where an image has one content twice, both files.
 func TestNoLink(t *testing.T) {
 	elsewhere, err := os.MkdirTemp("/dev/shm", "image")
@@ -394,6 +498,22 @@ func TestLinks(t *testing.T) {
 		}
 		_, err = NewStore(itself, s.kept, "true", false).Find(t.Context(), "else")
 		want(t, "folder by a link", err, well, "")
+	}
+}
+
+// An image is not blamed for a qemu-img that is killed, for the host's memory for example, or is not there.
+func TestToolThatFails(t *testing.T) {
+	for does, blamed := range map[string]bool{"kill -9 $$": false, "exit 2": true, "exit 1": true, "": false} {
+		s := store(t, map[string]string{"web.qcow2": qcow(func([]byte) {}), "tool": "#!/bin/sh\n" + does + "\n"}, true)
+		if s.program = filepath.Join(s.dir, "tool"); does == "" {
+			s.program = filepath.Join(s.dir, "none")
+		} else if err := os.Chmod(s.program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Find(t.Context(), "web")
+		if err == nil || hypervisor.OfImage(err) != blamed {
+			t.Errorf("qemu-img does %q: %v, which blames the image: %t", does, err, !blamed)
+		}
 	}
 }
 

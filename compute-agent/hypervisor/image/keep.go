@@ -38,7 +38,8 @@ const unfinished = ".new-"
 // keep sees to it that there is a copy with this SHA-256 of a file, and gives its path. One file is copied at a time.
 func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error) {
 	path := filepath.Join(s.kept, sum)
-	if whole, err := s.whole(ctx, path); whole || err != nil {
+	mode := f.mode&0o444 | 0o400
+	if whole, err := s.whole(ctx, path, mode); whole || err != nil {
 		return path, err
 	}
 	if err := errors.Join(os.MkdirAll(s.kept, 0o700), s.Sweep()); err != nil {
@@ -48,12 +49,12 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	got, err := s.clone(ctx, next, f.File)
+	got, err := s.clone(ctx, next, f.File, func(bytes int64) error { return s.makeRoom(next.Name(), bytes) })
 	if err == nil && got != sum {
 		err = hypervisor.RefuseImage("image file %s was changed while it was copied: leave it alone while it is in use",
 			f.Name())
 	}
-	written := errors.Join(next.Chmod(f.mode&0o444|0o400), next.Sync(), next.Close())
+	written := errors.Join(next.Chmod(mode), next.Sync(), next.Close())
 	if err = cmp.Or(err, written); err == nil {
 		err = os.Rename(next.Name(), path)
 	}
@@ -64,17 +65,27 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 	return path, nil
 }
 
-// whole says whether there is a copy that is what its name says; another is removed. It may be from before the host
-// lost its power, or a guest has got out of a QEMU that could write to it.
-func (s *Store) whole(ctx context.Context, path string) (bool, error) {
+// whole says whether there is a copy that is what its name says, and that every user may read that may read the image;
+// another is removed. It may be from before the host lost its power, or a guest has got out of a QEMU that could write
+// to it, or libvirt has made it QEMU's user's alone.
+func (s *Store) whole(ctx context.Context, path string, mode fs.FileMode) (bool, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrPermission):
+		return false, os.Remove(path)
+	case err != nil:
 		return false, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if info.Mode()&mode != mode {
+		return false, os.Remove(path)
+	}
 	sum, err := digest(ctx, f)
 	if err != nil || sum == filepath.Base(path) {
 		return err == nil, err
@@ -82,8 +93,41 @@ func (s *Store) whole(ctx context.Context, path string) (bool, error) {
 	return false, os.Remove(path)
 }
 
-// clone copies a file, sharing its blocks where the file system can, and gives the SHA-256 of the copy.
-func (s *Store) clone(ctx context.Context, to, from *os.File) (string, error) {
+// makeRoom refuses a copy that takes so many bytes, and was begun at path, if there is no room for it even once all
+// copies are gone that no machine has; those stay then. One of an image that is there is made again when it is needed.
+func (s *Store) makeRoom(path string, bytes int64) error {
+	refused := s.spare(bytes)
+	if refused == nil {
+		return nil
+	}
+	spared := func() map[string]bool { return map[string]bool{path: true} }
+	var gain int64
+	err := s.idle(spared, func(_ string, is *syscall.Stat_t) error {
+		gain += is.Blocks * 512
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case s.spare(bytes-gain) != nil:
+		return refused
+	}
+	if err := s.sweep(spared); err != nil {
+		return err
+	}
+	return s.spare(bytes)
+}
+
+func (s *Store) spare(bytes int64) error {
+	if s.Spare == nil {
+		return nil
+	}
+	return s.Spare(bytes)
+}
+
+// clone copies a file, sharing its blocks where the file system can, and gives the SHA-256 of the copy. Where it cannot,
+// room refuses a copy of so many bytes.
+func (s *Store) clone(ctx context.Context, to, from *os.File, room func(bytes int64) error) (string, error) {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return digest(ctx, to)
 	}
@@ -91,10 +135,8 @@ func (s *Store) clone(ctx context.Context, to, from *os.File) (string, error) {
 	if err := unix.Fstat(int(from.Fd()), &is); err != nil {
 		return "", err
 	}
-	if s.Spare != nil {
-		if err := s.Spare(is.Blocks * 512); err != nil {
-			return "", err
-		}
+	if err := room(is.Blocks * 512); err != nil {
+		return "", err
 	}
 	h := sha256.New()
 	size, err := sparse(to, io.TeeReader(reader{ctx, io.NewSectionReader(from, 0, 1<<62)}, h))
@@ -184,30 +226,39 @@ func (s *Store) link(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.clone(ctx, own, f)
+	_, err = s.clone(ctx, own, f, s.spare) // it is not this call's turn to copy, so none may be swept
 	return errors.Join(err, own.Chmod(info.Mode().Perm()), own.Close())
 }
 
 // Sweep removes copies that neither a machine nor a caller of Find has and that are not of an image as it was found
 // last, and those that were never finished. No file may be copied meanwhile.
-func (s *Store) Sweep() error {
+func (s *Store) Sweep() error { return s.sweep(s.wanted) }
+
+// sweep is Sweep, but for what it spares besides what is in use; that is asked while s is locked.
+func (s *Store) sweep(spared func() map[string]bool) error {
+	return s.idle(spared, func(path string, _ *syscall.Stat_t) error { return os.Remove(path) })
+}
+
+// idle does something with each copy that sweep removes, while s is locked.
+func (s *Store) idle(spared func() map[string]bool, do func(path string, is *syscall.Stat_t) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries, err := os.ReadDir(s.kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	wanted := s.wanted()
+	wanted := spared()
 	for _, e := range entries {
 		path := filepath.Join(s.kept, e.Name())
 		info, gone := e.Info()
 		if gone != nil || wanted[path] || s.held[path] > 0 {
 			continue
 		}
-		if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Nlink > 1 && !strings.HasPrefix(e.Name(), unfinished) {
+		is, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || is.Nlink > 1 && !strings.HasPrefix(e.Name(), unfinished) {
 			continue
 		}
-		err = errors.Join(err, os.Remove(path))
+		err = errors.Join(err, do(path, is))
 	}
 	if err != nil {
 		return fmt.Errorf("copies of images in %s: %w", s.kept, err)

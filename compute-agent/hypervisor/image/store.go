@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,15 +26,16 @@ import (
 //	                          web/disk.raw if they are there
 //
 // A file next to each of them with .sha256 behind its name, as sha256sum writes it,
-// is what it must be; only a folder that the operator trusts may be without. All
-// hosts have the same images, so one that is not there, or that names other files of
-// the host, is the request's fault; one that is broken is the host's.
+// is what it must be; only a folder that the operator trusts may be without. One that
+// names other files of the host is the request's fault, for all hosts have the same
+// images. One that is broken or not there is the fault of the image on this host: the
+// folder may be older than other hosts'. A folder without any is the host's fault.
 //
 // What Find gives are copies (see keep.go), which Link puts into a machine's folder.
 type Image struct {
 	Disk, Format           string // file; "qcow2" or "raw"
 	Bytes                  int64  // what a guest sees of the disk
-	Public                 bool   // every user of the host may read the disk
+	Public                 bool   // every user of the host may read its files
 	Kernel, Initrd, Append string // files; kernel parameters
 }
 
@@ -69,8 +72,16 @@ func (s *Store) Find(ctx context.Context, name string) (Image, error) {
 	img, err := s.find(ctx, name)
 	if err != nil {
 		s.LetGo(img)
+		return img, err
 	}
-	return img, err
+	img.Public = true
+	for _, copied := range []string{img.Disk, img.Kernel, img.Initrd} {
+		if copied != "" {
+			info, unknown := os.Stat(copied)
+			img.Public = img.Public && unknown == nil && info.Mode()&0o004 != 0
+		}
+	}
+	return img, nil
 }
 
 // LetGo is called once for each image that Find gave, when Link has put it where it is needed or nobody needs it.
@@ -93,14 +104,26 @@ func (s *Store) find(ctx context.Context, name string) (Image, error) {
 	}
 	img, err := s.disk(ctx, name)
 	if err == nil && img.Disk == "" {
-		return img, hypervisor.Reject(
-			"image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it "+
-				"there on every host",
-			name,
-			s.dir,
-		)
+		err = s.missing(name)
 	}
 	return img, err
+}
+
+// missing is the error of an image that is not there. Where others are, the name may be wrong, or the folder older than
+// other hosts', which no host can tell: work with this image alone is left to others. Where no other one is there either,
+// the folder has not been mounted or filled, and the host can start nothing.
+func (s *Store) missing(name string) error {
+	entries, err := os.ReadDir(s.dir)
+	switch {
+	case err != nil:
+		return hypervisor.Refuse("image %q: the folder of images of this host cannot be read: mount it, or set images "+
+			"of the agent's driver: %v", name, err)
+	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return imagePattern.MatchString(e.Name()) }):
+		return hypervisor.Refuse("image %q: the folder of images of this host, %s, has none at all: mount it, or put "+
+			"them there", name, s.dir)
+	}
+	return hypervisor.RefuseImage("image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an "+
+		"image, or put it there on every host", name, s.dir)
 }
 
 // mostParameters is more than a kernel reads.
@@ -115,7 +138,8 @@ func (s *Store) folder(ctx context.Context, name string) (Image, error) {
 		return img, err
 	}
 	if img.Kernel == "" && img.Disk == "" {
-		return img, hypervisor.Reject("image %q: its folder has neither kernel nor disk.qcow2 nor disk.raw", name)
+		return img, hypervisor.RefuseImage("image %q: its folder has neither kernel nor disk.qcow2 nor disk.raw: put "+
+			"them there on every host", name)
 	}
 	if img.Initrd, _, err = s.file(ctx, "", name, "initrd"); err != nil {
 		return img, err
@@ -154,9 +178,7 @@ func (s *Store) disk(ctx context.Context, base ...string) (Image, error) {
 		parts := append(base[:len(base)-1:len(base)-1], base[len(base)-1]+"."+format)
 		path, bytes, err := s.file(ctx, format, parts...)
 		if err != nil || path != "" {
-			info, unknown := os.Stat(path)
-			public := unknown == nil && info.Mode()&0o004 != 0
-			return Image{Disk: path, Format: format, Bytes: bytes, Public: public}, err
+			return Image{Disk: path, Format: format, Bytes: bytes}, err
 		}
 	}
 	return Image{}, nil
@@ -270,6 +292,9 @@ func begins(f io.ReaderAt, most int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, most))
 }
 
+// leaked is how qemu-img check ends that finds clusters that nobody uses, and nothing else.
+const leaked = 3
+
 // qcow2 checks an image's header and then its tables, for QEMU starts with a broken
 // one without complaint, and says how large a disk the guest sees.
 func (s *Store) qcow2(ctx context.Context, name string, its *os.File) (int64, error) {
@@ -283,7 +308,11 @@ func (s *Store) qcow2(ctx context.Context, name string, its *os.File) (int64, er
 	}
 	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", its.Name())
 	var exit *exec.ExitError
-	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
+	switch {
+	case err == nil:
+	case !errors.As(err, &exit) || !exit.Exited():
+		return 0, err // it was not started, or was killed: that says nothing about the image
+	case exit.ExitCode() != leaked:
 		return 0, &hypervisor.Error{Class: compute.FailureHost, Image: true,
 			Message: "image file " + name + " is broken; copy it to this host again", Cause: err}
 	}

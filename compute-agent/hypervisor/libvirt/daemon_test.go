@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -136,7 +137,7 @@ func (d *daemon) start(program string) {
 	}
 	d.buried = make(chan struct{})
 	go func(cmd *exec.Cmd, buried chan struct{}) { _ = cmd.Wait(); close(buried) }(d.cmd, d.buried)
-	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.t.Context(), 4*time.Minute)
 	defer cancel()
 	for {
 		if c, err := net.Dial("unix", d.socket()); err == nil {
@@ -172,9 +173,9 @@ func (d *daemon) virsh(args ...string) string {
 	return string(out)
 }
 
-// processes are those with this in their command line or environment, except the
+// processes are those with all of this in their command line or environment, except the
 // test itself.
-func processes(with string) (pids []int) {
+func processes(with []string) (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -183,7 +184,10 @@ func processes(with string) (pids []int) {
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if len(line) > 0 && (bytes.Contains(line, []byte(with)) || bytes.Contains(env, []byte(with))) {
+		lacks := func(text string) bool {
+			return !bytes.Contains(line, []byte(text)) && !bytes.Contains(env, []byte(text))
+		}
+		if len(line) > 0 && !slices.ContainsFunc(with, lacks) {
 			pids = append(pids, pid)
 		}
 	}
@@ -191,7 +195,7 @@ func processes(with string) (pids []int) {
 }
 
 // kill ends such processes and waits until they are gone.
-func (d *daemon) kill(with string) {
+func (d *daemon) kill(with ...string) {
 	for pids := processes(with); len(pids) > 0; pids = processes(with) {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

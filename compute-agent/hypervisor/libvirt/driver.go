@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
@@ -30,10 +31,12 @@ type Driver struct {
 	kind     string // what libvirt calls it: "kvm" or "qemu"
 	about    string // versions
 	warnings []string
+	qemuUser string // and group, where it is another than this process's
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
 	crash    hypervisor.CrashPoint
+	saving   sync.Mutex // held while a stamp is written, and from where one is read that is to be written as it is
 }
 
 var (
@@ -84,7 +87,6 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	probe := accel.Probe{
 		Binary:  d.o.Binary,
 		Machine: d.o.Machine,
-		Disk:    filepath.Join(d.o.Dir, ".probe"),
 		Time:    d.o.ProbeTime,
 	}
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
@@ -100,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is "+
 			"installed: %w", d.o.Machine, d.kind, err)
 	}
+	d.warnings = append(d.warnings, probe.Missed(accel.Device, d.o.Accel, d.accel)...)
 	return d, d.mend(ctx)
 }
 
@@ -137,8 +140,13 @@ func (d *Driver) learn(c conn) error {
 	if err != nil {
 		return err
 	}
-	if d.warnings, err = warnings(text, d.o.URI); err != nil {
+	models, err := securityModels(text)
+	if err != nil {
 		return err
+	}
+	d.warnings = warnings(models, d.o.URI)
+	if !readsAll() {
+		d.qemuUser = otherUser(models, os.Geteuid())
 	}
 	_, err = c.ConnectGetDomainCapabilities(
 		nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0,

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -101,7 +102,8 @@ func TestDaemonIsRestarted(t *testing.T) {
 			t.Errorf("without libvirt %s answers %v", what, err)
 		}
 	}
-	b.kill("guest=berth-" + string(other.Instance)) // nobody is there to notice
+	// Nobody is there to notice. Machines of other tests, and of those of other packages beside them, have that name, too.
+	b.kill(b.root+"/", "guest=berth-"+string(other.Instance))
 	b.start(b.cmd.Path)
 
 	expect(other.Instance, compute.PowerStopped, "its QEMU is gone")
@@ -241,13 +243,73 @@ func TestByHand(t *testing.T) {
 	}
 }
 
+// A domain that is defined anew without Berth's part of its metadata is a machine as long as what runs of it has that
+// part, and still when it has stopped by itself: whoever saw it run put the part back. One that has it nowhere is not
+// destroyed, nor are the files from which it runs, nor is that called done.
+func TestDefinedAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	s := spec("tiny")
+	s.Instance = "00000000-0000-4000-8000-00000000000e"
+	name := "berth-" + string(s.Instance)
+	define := func() {
+		t.Helper()
+		text := b.virsh("dumpxml", "--inactive", name)
+		before, rest, _ := strings.Cut(text, "<metadata>")
+		_, after, found := strings.Cut(rest, "</metadata>")
+		if !found {
+			t.Fatalf("no metadata in %s", text)
+		}
+		file := filepath.Join(b.root, "anew.xml")
+		b.ok(os.WriteFile(file, []byte(before+after), 0o600))
+		b.virsh("define", file)
+	}
+	b.run(d, s)
+	define()
+	if m := b.only(d); m.Instance != s.Instance || m.Power != compute.PowerRunning {
+		t.Errorf("defined anew while it runs, and List gives %+v", m)
+	}
+	b.virsh("destroy", name)
+	if m := b.only(d); m.Instance != s.Instance || m.Power != compute.PowerStopped || !m.Launched {
+		t.Errorf("then it ended without a command, and List gives %+v", m)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir(s.Instance), prepare.DiskFile)); err != nil {
+		t.Errorf("then it ended without a command, and its disk is gone: %v", err)
+	}
+	b.ok(d.Start(t.Context(), s.Instance))
+	define()
+	b.ok(d.Stop(t.Context(), s.Instance, 0))
+	if m := b.only(d); m.Why != compute.StoppedByCommand {
+		t.Errorf("then it was stopped, and List gives %+v", m)
+	}
+	define()
+	b.virsh("start", name, "--paused")
+	var e *hypervisor.Error
+	err := d.Destroy(t.Context(), s.Instance)
+	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(err.Error(), "virsh destroy "+name) {
+		t.Errorf("it runs without a part of Berth's, and Destroy answers %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir(s.Instance), prepare.DiskFile)); err != nil {
+		t.Errorf("it runs, and its disk is gone: %v", err)
+	}
+	b.virsh("destroy", name)
+	b.ok(d.Destroy(t.Context(), s.Instance))
+	b.virsh("undefine", name)
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // A guest that never stops printing does not fill the disk, nor does virtlogd,
 // which begins the file anew, lead the offsets astray.
 func TestConsoleIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
+	// It throws none away: what was printed between two looks of a busy machine may be several files, and how
+	// much that was nobody could tell.
 	b.ok(os.WriteFile(
-		filepath.Join(b.root, "c/libvirt/virtlogd.conf"), []byte("max_size = 4096\nmax_backups = 3\n"), 0o600,
+		filepath.Join(b.root, "c/libvirt/virtlogd.conf"), []byte("max_size = 16384\nmax_backups = 32\n"), 0o600,
 	))
 	b.o.ConsoleBytes = 4 << 10
 	b.image("loud.raw", guesttest.BootDisk(guesttest.Loud))
@@ -281,6 +343,36 @@ func TestConsoleIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept of %d", kept, end)
 	}
 	t.Logf("%d bytes printed, %d kept, seen begun anew %d times", end, kept, turned)
+}
+
+// Where QEMU has a user of its own, an image that this user may not read is refused before libvirt hears of it, which
+// would make the user the owner of the copy that all machines share.
+func TestImageOfAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	if d.qemuUser != "" {
+		t.Errorf("the QEMUs of a session are its user's, and it is said to be %q", d.qemuUser)
+	}
+	kernel := filepath.Join(b.o.Images, "linux", "kernel")
+	text, err := os.ReadFile(kernel)
+	b.ok(err)
+	b.ok(os.Remove(kernel)) // it is a link to the one that all tests have
+	b.ok(os.WriteFile(kernel, text, 0o640))
+	b.run(d, spec("linux"))
+	b.ok(d.Destroy(t.Context(), one))
+	d.qemuUser = "+64055:+108"
+	err = d.Prepare(t.Context(), spec("linux"))
+	if !hypervisor.OfImage(err) || !strings.Contains(err.Error(), "another user (+64055:+108)") ||
+		!strings.Contains(err.Error(), "chmod o+r") {
+		t.Errorf("an image that QEMU's user cannot read is answered %v", err)
+	}
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	b.ok(os.Chmod(kernel, 0o644))
+	b.run(d, spec("linux"))
+	b.ok(d.Destroy(t.Context(), one))
 }
 
 func TestGuestKnowsWhoItIs(t *testing.T) {

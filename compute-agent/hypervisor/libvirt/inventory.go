@@ -31,7 +31,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 		runs[compute.InstanceID(p.Option("uuid"))] = p
 	}
 	var cpus, memory int64
-	var disks []string
+	var disks []host.Disk
 	var foreign []compute.Foreign
 	known := map[string]bool{}
 	err = d.short(ctx, func(c conn) error {
@@ -47,12 +47,14 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 		for _, dom := range domains {
 			id := uuidOf(dom)
 			known[string(id)] = true
-			_, whose, err := d.inspect(c, dom)
+			f, whose, err := d.inspect(c, dom)
 			switch {
 			case err != nil:
 				return err
 			case whose == ours:
-				disks = append(disks, filepath.Join(d.dir(id), prepare.DiskFile))
+				disks = append(disks, host.Disk{
+					File: filepath.Join(d.dir(id), prepare.DiskFile), GB: f.stamp.machine().Resources[compute.DiskGB],
+				})
 			case whose == others:
 				f, err := other(c, dom)
 				if err != nil {

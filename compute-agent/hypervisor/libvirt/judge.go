@@ -12,12 +12,12 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// found is a domain of ours.
+// found is a domain.
 type found struct {
 	domain libvirt.Domain
-	stamp  stamp
-	state  libvirt.DomainState
-	reason int32 // what it means depends on the state
+	stamp  stamp               // the zero stamp: Berth has no part in its metadata
+	state  libvirt.DomainState // of ours
+	reason int32               // what it means depends on the state
 }
 
 // active says whether it has a process.

@@ -47,11 +47,10 @@ func (d *Driver) find(ctx context.Context, id compute.InstanceID) (found, owner,
 // inspect says which kind of owner a domain has, and of ours what it does.
 func (d *Driver) inspect(c conn, dom libvirt.Domain) (f found, whose owner, err error) {
 	f.domain = dom
-	s, is_, err := d.read(c, dom)
-	if err != nil || !is_ {
+	var is_ bool
+	if f.stamp, is_, err = d.read(c, dom); err != nil || !is_ {
 		return f, others, err
 	}
-	f.stamp = s
 	state, reason, err := c.DomainGetState(dom, 0)
 	if is(err, libvirt.ErrNoDomain) {
 		return f, nobody, nil

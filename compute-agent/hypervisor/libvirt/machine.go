@@ -88,7 +88,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 		if whose != ours {
-			return os.RemoveAll(d.dir(id)) // where somebody undefined it by hand
+			return d.forget(ctx, id, f)
 		}
 		if f.active() {
 			if err := d.cut(ctx, f); err != nil {
@@ -115,6 +115,24 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 		}
 	}
 	return errors.New("it is there again and again: somebody else defines it")
+}
+
+// forget removes the folder of a machine that has no domain, as where somebody undefined it by hand. It refuses where a
+// domain has the machine's id and name, runs, and has nothing of Berth's in its metadata: it was defined anew by hand,
+// and may use the machine's disk.
+func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found) error {
+	if f.stamp.V == 0 && f.domain.Name == "berth-"+string(id) {
+		var active int32
+		err := d.short(ctx, func(c conn) (err error) { active, err = c.DomainIsActive(f.domain); return err })
+		if err != nil && !is(err, libvirt.ErrNoDomain) {
+			return err
+		}
+		if active == 1 {
+			return hypervisor.Refuse("domain %s runs, and Berth's part of its metadata is gone: whose it is cannot be "+
+				"said; end it (virsh destroy %[1]s), or define it with that part", f.domain.Name)
+		}
+	}
+	return os.RemoveAll(d.dir(id))
 }
 
 // classed gives an error of a call its class. After a connection that ended in the middle of a call nobody knows.

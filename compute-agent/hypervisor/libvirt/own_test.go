@@ -5,6 +5,7 @@
 package libvirt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -68,6 +70,12 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 		!list[0].Resources.Equal(small) ||
 		!strings.Contains(list[0].Detail, "the host was restarted") {
 		t.Fatalf("List gives %+v", list)
+	}
+	d.host.Room = func(string) (int64, int64, error) { return 10<<30 + d.o.MinFree - 1<<19, 1 << 40, nil }
+	b.ok(os.MkdirAll(d.dir(one), 0o700))
+	b.ok(os.WriteFile(filepath.Join(d.dir(one), prepare.DiskFile), bytes.Repeat([]byte("x"), 1<<20), 0o600))
+	if inv, err := d.Inventory(t.Context()); err != nil || inv.Totals[compute.DiskGB] != 10 {
+		t.Errorf("beside a machine that holds %s machines may have %s, %v", small, inv.Totals, err)
 	}
 	await := func(power compute.PowerState, again func()) {
 		t.Helper()

@@ -21,6 +21,10 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		Spec: s, Dir: d.dir(s.Instance), Host: d.host, Share: d.o.Share(d.accel), Images: d.images, Crash: d.crash,
 		Done: func(ctx context.Context) (bool, error) { return d.prepared(ctx, s) },
 		Record: func(ctx context.Context, img image.Image) error {
+			if d.qemuUser != "" && !img.Public {
+				return hypervisor.RefuseImage("image %q: libvirt runs machines as another user (%s), which may not "+
+					"read all of its files: chmod o+r them in %s, on every host", s.Image, d.qemuUser, d.o.Images)
+			}
 			text, err := d.describe(f.stamp, img)
 			if err != nil {
 				return err

@@ -90,45 +90,67 @@ func decodeStamp(text string, id compute.InstanceID) (stamp, error) {
 	return s, nil
 }
 
-// read gives a domain's stamp; false if it is not one of ours.
+// read gives a domain's stamp; false if it is not one of ours. Where only what runs of the domain has it, it is written
+// into the definition again: when the machine stops by itself, nothing else would say whose its disk is.
 func (d *Driver) read(c conn, dom libvirt.Domain) (stamp, bool, error) {
+	s, missed, err := look(c, dom)
+	if err == nil && missed && s.Folder == d.o.Dir {
+		d.saving.Lock()
+		defer d.saving.Unlock()
+		if s, missed, err = look(c, dom); err == nil && missed && s.Folder == d.o.Dir { // nobody saved meanwhile
+			// If that fails, the machine is known as long as it runs, and the next who reads tries again.
+			_ = write(c, dom, s, libvirt.DomainAffectConfig)
+		}
+	}
+	return s, err == nil && s.Folder == d.o.Dir, err
+}
+
+// look gives a domain's stamp, that of its definition before that of what runs of it, and none where neither has one.
+// missed says that the definition is there and lacks it.
+func look(c conn, dom libvirt.Domain) (s stamp, missed bool, err error) {
 	get := func(which libvirt.DomainModificationImpact) (string, error) {
 		return c.DomainGetMetadata(dom, int32(libvirt.DomainMetadataElement), libvirt.OptString{namespace}, which)
 	}
 	text, err := get(libvirt.DomainAffectConfig)
-	if is(err, libvirt.ErrOperationInvalid, libvirt.ErrInvalidArg) { // it was undefined while it runs
+	missed = is(err, libvirt.ErrNoDomainMetadata) // it may have been defined anew without Berth's part
+	// or it was undefined while it runs
+	if missed || is(err, libvirt.ErrOperationInvalid, libvirt.ErrInvalidArg) {
 		text, err = get(libvirt.DomainAffectCurrent)
 	}
 	if is(err, libvirt.ErrNoDomainMetadata, libvirt.ErrNoDomain) {
-		return stamp{}, false, nil
+		return stamp{}, missed, nil
 	}
 	if err != nil {
-		return stamp{}, false, err
+		return stamp{}, missed, err
 	}
-	s, err := decodeStamp(text, uuidOf(dom))
-	return s, err == nil && s.Folder == d.o.Dir, err
+	s, err = decodeStamp(text, uuidOf(dom))
+	return s, missed, err
 }
 
 // save replaces a domain's stamp, in its definition and in what runs of it.
 func (d *Driver) save(ctx context.Context, f found) error {
-	b, err := xml.Marshal(struct {
-		XMLName xml.Name `xml:"machine"`
-		stamp
-	}{stamp: f.stamp})
-	if err != nil {
-		return err
-	}
 	return d.short(ctx, func(c conn) error {
-		set := func(which libvirt.DomainModificationImpact) error {
-			return c.DomainSetMetadata(
-				f.domain, int32(libvirt.DomainMetadataElement), libvirt.OptString{string(b)},
-				libvirt.OptString{"berth"}, libvirt.OptString{namespace}, which,
-			)
-		}
-		err := set(libvirt.DomainAffectConfig | libvirt.DomainAffectLive)
+		d.saving.Lock()
+		defer d.saving.Unlock()
+		err := write(c, f.domain, f.stamp, libvirt.DomainAffectConfig|libvirt.DomainAffectLive)
 		if is(err, libvirt.ErrOperationInvalid) { // it does not run
-			err = set(libvirt.DomainAffectConfig)
+			err = write(c, f.domain, f.stamp, libvirt.DomainAffectConfig)
 		}
 		return err
 	})
+}
+
+// write puts a stamp into a part of a domain, or into both.
+func write(c conn, dom libvirt.Domain, s stamp, where libvirt.DomainModificationImpact) error {
+	b, err := xml.Marshal(struct {
+		XMLName xml.Name `xml:"machine"`
+		stamp
+	}{stamp: s})
+	if err != nil {
+		return err
+	}
+	return c.DomainSetMetadata(
+		dom, int32(libvirt.DomainMetadataElement), libvirt.OptString{string(b)},
+		libvirt.OptString{"berth"}, libvirt.OptString{namespace}, where,
+	)
 }

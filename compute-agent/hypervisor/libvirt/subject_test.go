@@ -58,6 +58,7 @@ func newBench(t *testing.T, g guesttest.Guest) *bench {
 		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc",
 	}}
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
+	b.image("listening.raw", guesttest.BootDisk(guesttest.Listening))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
 }
@@ -99,7 +100,8 @@ func (b *bench) subject() hypervisortest.Subject {
 		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
 		Kill:    b.killed,
 		Pause:   func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
-		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
+		Listening: func(s *hypervisor.Spec) { s.Image = "listening" }, Deaf: func(*hypervisor.Spec) {},
+		Linux:   func(s *hypervisor.Spec) { s.Image = "linux" },
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
 }
@@ -244,7 +246,7 @@ func (b *bench) broken() []hypervisortest.Breakage {
 			class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
-		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
+		spoil("image is missing", compute.FailureHost, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image larger than the flavor's disk", compute.FailureRequest, func(s *hypervisor.Spec) {
 			b.ok(image.Run(
 				b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2",

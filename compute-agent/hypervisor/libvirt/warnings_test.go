@@ -28,9 +28,16 @@ func TestWarnings(t *testing.T) {
 		"a session, without models": {"", []string{"neither SELinux nor AppArmor", "no cgroups"}, session},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := warnings("<capabilities><host>"+c.models+"</host></capabilities>", cmp.Or(c.uri, system))
+			models, err := securityModels("<capabilities><host>" + c.models + "</host></capabilities>")
+			got := warnings(models, cmp.Or(c.uri, system))
 			if err != nil || len(got) != len(c.wants) {
 				t.Fatalf("%q, %v; wanted %q", got, err, c.wants)
+			}
+			if user := otherUser(models, 0); (user == "+64055:+108") != strings.Contains(c.models, own) {
+				t.Errorf("for root QEMU's user is %q", user)
+			}
+			if user := otherUser(models, 64055); (user == "+0:+0") != strings.Contains(c.models, root) {
+				t.Errorf("for user 64055 QEMU's is %q", user)
 			}
 			for n, want := range c.wants {
 				if !strings.Contains(got[n], want) {
@@ -39,7 +46,7 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-	if _, err := warnings("<capabilities", system); err == nil {
+	if _, err := securityModels("<capabilities"); err == nil {
 		t.Error("what is no document is believed")
 	}
 }

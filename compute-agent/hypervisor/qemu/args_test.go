@@ -55,3 +55,15 @@ func TestArgs(t *testing.T) {
 		})
 	}
 }
+
+// A machine that was made where the probe of KVM failed has KVM once the driver has it, and keeps it.
+func TestAcceleratorAsItIsNow(t *testing.T) {
+	for _, c := range []struct{ made, now, want string }{
+		{"tcg", "tcg", "tcg"}, {"tcg", "kvm", "kvm"}, {"kvm", "kvm", "kvm"}, {"kvm", "tcg", "kvm"},
+	} {
+		d := &Driver{accel: c.now}
+		if got := d.asNow(plan{Accel: c.made}).Accel; got != c.want {
+			t.Errorf("made with %s on a host that has %s now, it runs on %s", c.made, c.now, got)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type Driver struct {
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
+	home     home
 	users    users
 	choosing sync.Mutex // held from when a user is chosen until its record is written
 
@@ -68,6 +69,10 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 			Cause:   err,
 		}
 	}
+	var err error
+	if d.home, err = homeAt(d.o.Dir); err != nil {
+		return nil, err
+	}
 	if err := d.users.usable(map[string]string{"dir": d.o.Dir, "images": d.o.Images}); err != nil {
 		return nil, err
 	}
@@ -75,7 +80,6 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	var err error
 	if d.images, err = prepare.OpenImages(d.host, d.o.Options); err != nil {
 		return nil, err
 	}
@@ -95,7 +99,6 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	probe := accel.Probe{
 		Binary:  d.o.Binary,
 		Machine: d.o.Machine,
-		Disk:    filepath.Join(d.o.Dir, unborn+"probe"),
 		Time:    d.o.ProbeTime,
 	}
 	if !d.users.none() {
@@ -104,6 +107,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
 	}
+	d.warnings = append(d.warnings, probe.Missed(accel.Device, d.o.Accel, d.accel)...)
 	return d, d.sweep()
 }
 

@@ -11,20 +11,23 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // dir is a machine's folder.
 func (d *Driver) dir(id compute.InstanceID) string { return filepath.Join(d.o.Dir, string(id)) }
 
-// load reads a machine's record; there is none: false.
+// load reads a machine's record; there is none: false. A disk without a record is an error: it was made after the
+// record, and is removed before it.
 func (d *Driver) load(id compute.InstanceID) (record, bool, error) {
 	var r record
 	file := filepath.Join(d.dir(id), recordFile)
 	b, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, false, nil
+		return r, false, d.absent(id)
 	case err == nil:
 		err = json.Unmarshal(b, &r)
 	}
@@ -38,6 +41,21 @@ func (d *Driver) load(id compute.InstanceID) (record, bool, error) {
 		)
 	}
 	return r, true, nil
+}
+
+// absent is an error where it cannot be said that a machine without a record is not here.
+func (d *Driver) absent(id compute.InstanceID) error {
+	if hasDisk(d.dir(id)) {
+		return hypervisor.Refuse("%s has a disk and no %s; put that back, or remove the folder once no QEMU uses it",
+			d.dir(id), recordFile)
+	}
+	return d.home.there()
+}
+
+// hasDisk says whether a machine's disk is in its folder, or may be.
+func hasDisk(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, prepare.DiskFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // save replaces a machine's record; it is durable when save returns.
@@ -109,9 +127,9 @@ func (d *Driver) clear(id compute.InstanceID) error {
 	return errors.Join(os.RemoveAll(dir), settle(d.o.Dir))
 }
 
-// instances lists the folders with a record.
+// instances lists the machines' folders.
 func (d *Driver) instances() ([]compute.InstanceID, error) {
-	entries, err := os.ReadDir(d.o.Dir)
+	entries, err := d.home.read()
 	var ids []compute.InstanceID
 	for _, e := range entries {
 		if id := compute.InstanceID(e.Name()); id.Check() == nil {
@@ -122,7 +140,8 @@ func (d *Driver) instances() ([]compute.InstanceID, error) {
 }
 
 // sweep removes folders without a record: those that were never born, and those that a removal left that was cut off
-// at the very end. No process has ever been in the former, none is any more in the latter.
+// at the very end. No process has ever been in the former, none is any more in the latter. One with a disk is neither:
+// its record was lost, and it stays (load).
 func (d *Driver) sweep() error {
 	entries, err := os.ReadDir(d.o.Dir)
 	for _, e := range entries {
@@ -131,7 +150,7 @@ func (d *Driver) sweep() error {
 			err = errors.Join(err, os.RemoveAll(path))
 		}
 		if compute.InstanceID(e.Name()).Check() == nil {
-			if _, no := os.Stat(filepath.Join(path, recordFile)); errors.Is(no, fs.ErrNotExist) {
+			if _, no := os.Stat(filepath.Join(path, recordFile)); errors.Is(no, fs.ErrNotExist) && !hasDisk(path) {
 				err = errors.Join(err, os.RemoveAll(path))
 			}
 		}

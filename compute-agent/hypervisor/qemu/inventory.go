@@ -24,13 +24,9 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	if ctx.Err() != nil {
 		return hypervisor.Inventory{}, ctx.Err()
 	}
-	ids, err := d.instances()
+	disks, err := d.disks()
 	if err != nil {
 		return hypervisor.Inventory{}, err
-	}
-	var disks []string
-	for _, id := range ids {
-		disks = append(disks, filepath.Join(d.dir(id), prepare.DiskFile))
 	}
 	all, err := d.host.Processes()
 	if err != nil {
@@ -42,7 +38,35 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 			foreign = append(foreign, p.Foreign())
 		}
 	}
-	return d.host.Inventory(d.o.Share(d.accel), int64(runtime.NumCPU()), d.host.MemoryMB(), disks, foreign)
+	memory := d.host.MemoryMB()
+	if limit := d.host.MemoryLimit(); limit > 0 {
+		// The kernel kills machines that want more together: they are in the agent's cgroup. What others have is taken
+		// off again, and is not in it.
+		memory = min(memory, limit+memoryOf(foreign))
+	}
+	return d.host.Inventory(d.o.Share(d.accel), int64(runtime.NumCPU()), memory, disks, foreign)
+}
+
+// disks are those of our machines. One whose record cannot be read is taken to hold nothing, so that the host rather
+// offers too little.
+func (d *Driver) disks() ([]host.Disk, error) {
+	ids, err := d.instances()
+	var disks []host.Disk
+	for _, id := range ids {
+		r, _, _ := d.load(id)
+		disks = append(disks, host.Disk{
+			File: filepath.Join(d.dir(id), prepare.DiskFile), GB: r.Machine.Resources[compute.DiskGB],
+		})
+	}
+	return disks, err
+}
+
+// memoryOf is what other machines may use, in MiB.
+func memoryOf(foreign []compute.Foreign) (mb int64) {
+	for _, f := range foreign {
+		mb += f.Uses[compute.MemoryMB]
+	}
+	return mb
 }
 
 // owns says whether a process is in a folder of ours.

@@ -58,6 +58,9 @@ func judge(r record, f found) hypervisor.Verdict {
 	return hypervisor.Stopped(compute.MachineKilled, why)
 }
 
+// brokenOff is said of a machine whose agent died, or gave up, while it started it again.
+const brokenOff = "its start was broken off: start it again"
+
 // alive judges a launched machine by what QEMU says of it: its run state, of which
 // qapi/run-state.json has the list.
 func alive(r record, f found) hypervisor.Verdict {
@@ -77,7 +80,7 @@ func alive(r record, f found) hypervisor.Verdict {
 		return hypervisor.Stopped(compute.MachineKilled, "it was moved elsewhere or saved from outside (QMP migrate)")
 	case "prelaunch":
 		if r.Again {
-			return hypervisor.Stopped(compute.StoppedUnknown, "its start was broken off: start it again")
+			return hypervisor.Stopped(compute.StoppedUnknown, brokenOff)
 		}
 		return hypervisor.Waiting()
 	case "":

@@ -19,6 +19,11 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 	return list, hypervisor.Classed(ctx, "list", err)
 }
 
+// askedAtOnce is how many machines are asked at a time. Each that does not answer takes statusTime; where none does,
+// for the disks of all hang, List has to end within the agent's patience, or the agent knows nothing of any: some 400
+// machines can be so.
+const askedAtOnce = 64
+
 func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -34,7 +39,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	list := make([]hypervisor.Machine, len(ids))
 	failed := make([]error, len(ids))
 	var asking sync.WaitGroup
-	workers := make(chan struct{}, 8)
+	workers := make(chan struct{}, askedAtOnce)
 	for i, id := range ids {
 		workers <- struct{}{}
 		asking.Go(func() {
@@ -51,6 +56,9 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 		if m.Instance != "" {
 			there = append(there, m)
 		}
+	}
+	if err := d.stray(all, there); err != nil {
+		return nil, err
 	}
 	return there, hypervisor.Over(ctx) // past the deadline, one without an answer may not have been asked
 }

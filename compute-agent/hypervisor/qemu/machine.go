@@ -105,6 +105,9 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	if err := id.Check(); err != nil {
 		return hypervisor.Reject("%v", err)
 	}
+	if err := d.home.there(); err != nil {
+		return err
+	}
 	if err := d.kill(ctx, d.dir(id)); err != nil {
 		return err
 	}

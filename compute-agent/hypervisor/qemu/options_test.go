@@ -14,9 +14,15 @@ func TestOptionsAreChecked(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := good
+	elsewhere.Binary = "/usr/libexec/qemu-kvm"
+	if err := elsewhere.Check(); err != nil {
+		t.Error(err)
+	}
 	for field, spoil := range map[string]func(*Options){
 		"dir":           func(o *Options) { o.Dir = "relative" },
 		"images":        func(o *Options) { o.Images = "" },
+		"binary":        func(o *Options) { o.Binary = "/usr/libexec/emulator" },
 		"machine":       func(o *Options) { o.Machine = "microvm" },
 		"accel":         func(o *Options) { o.Accel = "hvf" },
 		"network":       func(o *Options) { o.Network = "bridge:a,script=/bin/sh" },

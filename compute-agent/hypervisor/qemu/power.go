@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -40,10 +42,22 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 		why = cmp.Or(ended, why)
 	}
 	r.Wanted, r.Code, r.Why = compute.PowerStopped, code, why
-	if err := save(d.dir(id), r); err != nil {
+	return d.halt(ctx, id, r)
+}
+
+// halt writes down that a machine is stopped, and why, and ends its process. On a full disk it ends the process first:
+// that makes room for the record, the block of the pid file. If the agent dies in between, the machine is stopped, and
+// List says of it that it was killed.
+func (d *Driver) halt(ctx context.Context, id compute.InstanceID, r record) error {
+	err := save(d.dir(id), r)
+	if err != nil && !compute.DiskFull(err) {
 		return err
 	}
-	return d.quit(ctx, id)
+	if quit := d.quit(ctx, id); quit != nil || err == nil {
+		return quit
+	}
+	_ = os.Remove(filepath.Join(d.dir(id), pidFile)) // QEMU has, if it could
+	return save(d.dir(id), r)
 }
 
 // pollEvery is how often it is checked whether a guest that was asked to shut down has.
@@ -117,17 +131,28 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 	}
-	r.Wanted, r.Again, r.Code, r.Why = compute.PowerRunning, true, "", ""
-	if err := save(d.dir(id), r); err != nil { // before the process: what dies here has run before
+	r.Again = true
+	// before the process: what dies here has run before
+	if err := d.stands(r, compute.StoppedUnknown, brokenOff); err != nil {
 		return err
 	}
-	if err := d.ensure(ctx, &r); err != nil {
+	switch err := d.ensure(ctx, &r); {
+	case errors.Is(err, hypervisor.ErrCrash) || hypervisor.Over(ctx) != nil && err != nil:
 		return err
+	case err != nil:
+		return errors.Join(err, d.stands(r, compute.HypervisorError, "its QEMU did not start: "+err.Error()))
 	}
+	r.Wanted, r.Code, r.Why = compute.PowerRunning, "", ""
 	if err := save(d.dir(id), r); err != nil {
 		return err
 	}
 	return d.tell(ctx, id, "cont")
+}
+
+// stands writes down that a machine is stopped, and why.
+func (d *Driver) stands(r record, code compute.ReasonCode, why string) error {
+	r.Wanted, r.Code, r.Why = compute.PowerStopped, code, why
+	return save(d.dir(r.Machine.Instance), r)
 }
 
 // Reboot restarts a running guest.
@@ -151,6 +176,9 @@ func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.D
 			return err
 		}
 		return d.tell(ctx, id, "cont")
+	}
+	if err := save(d.dir(id), r); err != nil {
+		return err // the disk is full: what is stopped might not start again
 	}
 	if err := d.stop(ctx, id, grace); err != nil {
 		return err

@@ -19,6 +19,10 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		Spec: s, Dir: d.dir(s.Instance), Host: d.host, Share: d.o.Share(d.accel), Images: d.images, Crash: d.crash,
 		Done: func(ctx context.Context) (bool, error) { return d.prepared(ctx, s) },
 		Record: func(_ context.Context, img image.Image) error {
+			if !d.users.none() && !img.Public {
+				return hypervisor.RefuseImage("image %q: machines run as users of their own (driver.qemu.users), who may "+
+					"not read all of its files: chmod o+r them in %s, on every host", s.Image, d.o.Images)
+			}
 			r = record{Machine: s.Machine(), Plan: d.plan(s, img)}
 			return d.born(&r)
 		},

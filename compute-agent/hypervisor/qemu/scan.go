@@ -73,7 +73,7 @@ func awaitLock(ctx context.Context, dir string) error {
 
 // lockIsFree says whether no process holds a folder's lock.
 func lockIsFree(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, lockFile))
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0) // NFS locks no file that is opened to read alone
 	if errors.Is(err, os.ErrNotExist) {
 		return true, nil
 	}

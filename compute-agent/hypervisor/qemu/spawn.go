@@ -106,12 +106,15 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	return cmd, startOn(cmd, cpus, !strings.HasPrefix(p.Network, "bridge:")) // the helper of a bridge has to gain some
 }
 
-// asNow is a plan as the operator wants it now: whether user networking is open
-// is not the machine's affair.
+// asNow is a plan as the operator and the host have it now: whether user networking is open is no affair of the
+// machine's, nor is whether the probe of KVM came through when it was made.
 func (d *Driver) asNow(p plan) plan {
 	user := func(network string) bool { return network == host.NetworkUser || network == host.NetworkOpen }
 	if user(p.Network) && user(d.o.Network) {
 		p.Network = d.o.Network
+	}
+	if d.accel == "kvm" {
+		p.Accel = d.accel
 	}
 	return p
 }

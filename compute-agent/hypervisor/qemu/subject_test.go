@@ -34,6 +34,8 @@ type bench struct {
 	o     Options
 	full  atomic.Bool // its disk
 
+	theirs int // the process of somebody else's QEMU
+
 	mu   sync.Mutex
 	seen map[compute.InstanceID]int // how often it was up
 }
@@ -48,6 +50,7 @@ func newBench(t *testing.T, g guesttest.Guest) *bench {
 		},
 	}
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
+	b.image("listening.raw", guesttest.BootDisk(guesttest.Listening))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
 }
@@ -95,7 +98,8 @@ func (b *bench) subject() hypervisortest.Subject {
 		Swaps:   func() []hypervisortest.Swap { return hypervisortest.Swaps(b.t, b.guest, b.o.Images) },
 		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
 		Kill:    b.kill, Pause: b.pause, Foreign: b.foreign,
-		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
+		Listening: func(s *hypervisor.Spec) { s.Image = "listening" }, Deaf: func(*hypervisor.Spec) {},
+		Linux:   func(s *hypervisor.Spec) { s.Image = "linux" },
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
 }
@@ -140,7 +144,13 @@ func (b *bench) launches(id compute.InstanceID) (n int) {
 		if !in(p, d.dir(id)) {
 			continue
 		}
-		switch status := d.status(context.Background(), id, commandTime); status {
+		var status string
+		for range 6 {
+			if status = d.status(context.Background(), id, commandTime); status != "" {
+				break
+			}
+		}
+		switch status {
 		case "prelaunch":
 		case "":
 			b.t.Errorf("process %d does not answer", p.PID)
@@ -213,6 +223,7 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 		"-name", "theirs",
 	)
 	b.ok(cmd.Start())
+	b.theirs = cmd.Process.Pid
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	b.t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
@@ -233,32 +244,32 @@ func (b *bench) broken() []hypervisortest.Breakage {
 		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") &&
 			class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
-	qcow2 := func(name string, args ...string) {
+	qcow2 := func(name, size string, args ...string) {
 		file := filepath.Join(b.o.Images, name)
 		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, file,
-			"2G")...)...))
+			size)...)...))
 		b.ok(guesttest.Sum(file))
 	}
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
-		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
+		spoil("image is missing", compute.FailureHost, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image elsewhere", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "../i/tiny" }),
 		spoil(
-			"image of nothing", compute.FailureRequest,
+			"image is of nothing", compute.FailureHost,
 			func(s *hypervisor.Spec) { b.image("empty/cmdline", nil); s.Image = "empty" },
 		),
 		spoil(
 			"image larger than the flavor's disk", compute.FailureRequest,
-			func(s *hypervisor.Spec) { qcow2("large.qcow2"); s.Image = "large" },
+			func(s *hypervisor.Spec) { qcow2("large.qcow2", "2G"); s.Image = "large" },
 		),
 		spoil(
 			"image is garbage", compute.FailureHost,
 			func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" },
 		),
 		spoil("image is cut off", compute.FailureHost, func(s *hypervisor.Spec) {
-			qcow2("cut.qcow2", "-o", "preallocation=metadata")
+			qcow2("cut.qcow2", "64M", "-o", "preallocation=metadata")
 			b.ok(os.Truncate(filepath.Join(b.o.Images, "cut.qcow2"), 300<<10))
 			b.ok(guesttest.Sum(filepath.Join(b.o.Images, "cut.qcow2")))
-			s.Image, s.Resources[compute.DiskGB] = "cut", 2
+			s.Image = "cut"
 		}),
 		spoil("image is another", compute.FailureHost, func(s *hypervisor.Spec) {
 			b.image("other.raw", guesttest.BootDisk("x"))

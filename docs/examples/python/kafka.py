@@ -20,6 +20,7 @@ def main():
         "bootstrap.servers": os.environ["KAFKA"],
         "partitioner": "murmur2_random",  # Kafka's own; librdkafka's default puts projects into other partitions
         "enable.idempotence": True,  # and acks=all
+        "allow.auto.create.topics": False,  # librdkafka would have brokers make berth.requests as they like
     })
     # Keep the id: with it, a repetition boots nothing more.
     instance = str(uuid.uuid4())

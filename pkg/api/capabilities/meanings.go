@@ -117,6 +117,8 @@ func reasons() []rest.Meaning {
 		{compute.Forged, "a record was not written by whom it says; the topic of rejected records has this"},
 		{compute.Replayed, "a record was read before; the topic of rejected records has this"},
 		{compute.ForeignProject, "its publisher may not write for this project; the topic of rejected records has this"},
+		{compute.LeftAlone, "a host has a machine of no known instance, or of one that another host claimed; " +
+			"the topic of rejected records has this"},
 		{compute.StoppedByCommand, "stopped: somebody asked for it through Berth"},
 		{compute.GuestShutdown, "stopped: the guest powered itself off"},
 		{compute.GuestPanicked, "stopped: the guest's kernel panicked, and the hypervisor saw it"},

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strconv"
@@ -78,7 +79,7 @@ func findDefect(data []byte, t reflect.Type) *Defect {
 			Remedy: "send text in UTF-8; give bytes in base64, where a field takes bytes",
 		}
 	}
-	w := walker{json.NewDecoder(bytes.NewReader(data))}
+	w := walker{json.NewDecoder(bytes.NewReader(data)), 0}
 	w.UseNumber()
 	return w.value("", t)
 }
@@ -119,18 +120,33 @@ func escaped(data []byte) uint64 {
 	return n
 }
 
+// mostNested is how deep a document may be; ours are four levels deep. A path is kept for each level, so that of ten
+// thousand, which Go's decoder takes, one request would take gigabytes.
+const mostNested = 32
+
 // walker goes through a document that is JSON.
-type walker struct{ *json.Decoder }
+type walker struct {
+	*json.Decoder
+	depth int
+}
 
 // value looks at the next value, which goes into a t; any type will do for what has
 // no names of ours in it.
 func (w walker) value(path string, t reflect.Type) *Defect {
 	token, err := w.Token()
+	if _, deeper := token.(json.Delim); deeper {
+		w.depth++
+	}
 	switch {
 	case err == io.EOF:
 		return nil
 	case err != nil:
 		return &Defect{Field: "body", Message: "cannot be read: " + err.Error(), Remedy: "send a JSON document"}
+	case w.depth > mostNested:
+		return &Defect{
+			Field: "body", Message: fmt.Sprintf("is nested more than %d levels deep", mostNested),
+			Remedy: "leave out what no operation takes; see /docs for what they do",
+		}
 	case token == json.Delim('{'):
 		return w.object(path, t)
 	case token == json.Delim('['):

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -106,4 +108,22 @@ func members(v any) (n int) {
 		}
 	}
 	return n
+}
+
+// A deep document of long names is refused before a path is kept for each of its levels.
+func TestDeepBodies(t *testing.T) {
+	name := strings.Repeat("n", 95)
+	for _, levels := range []int{mostNested, mostNested + 1, 9990} {
+		data := strings.Repeat(`{"`+name+`":`, levels) + "1" + strings.Repeat("}", levels)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d := findDefect([]byte(data), reflect.TypeFor[any]())
+		runtime.ReadMemStats(&after)
+		if (d != nil) != (levels > mostNested) {
+			t.Errorf("%d levels: %v", levels, d)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 20<<20 {
+			t.Errorf("%d levels take %d bytes", levels, took)
+		}
+	}
 }

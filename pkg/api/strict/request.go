@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,9 +30,24 @@ func Requests(api huma.API) func(huma.Context, func(huma.Context)) {
 			_ = huma.WriteErr(api, ctx, http.StatusUnprocessableEntity, "validation failed", wrong)
 			return
 		}
+		if r.Body == http.NoBody {
+			ctx = bodiless{ctx}
+		}
 		next(ctx)
 	}
 }
+
+// bodiless is the context of a request without a body. huma gives it some seconds to read one. Without one Go's server
+// reads behind the request meanwhile, to hear of a caller that goes away; at that deadline it would take the caller for
+// gone, and with it all later requests of the connection.
+type bodiless struct{ humaContext }
+
+type humaContext = huma.Context // which has a method Context
+
+func (bodiless) SetReadDeadline(time.Time) error { return nil }
+
+// Unwrap is for humago.Unwrap.
+func (b bodiless) Unwrap() huma.Context { return b.humaContext }
 
 // isJSON says whether the header lets the body be JSON, of a PATCH as a merge patch too. Without a type it is taken
 // for JSON: the API takes nothing else. What huma would not recognise, as with a

@@ -9,6 +9,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -164,11 +165,32 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answers %s", at.Keys, resp.Status)
 	}
-	var set jose.JSONWebKeySet
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&set); err != nil {
 		return nil, err
 	}
-	return usable(set.Keys)
+	all, unread := readable(set.Keys)
+	out, err := usable(all)
+	if err != nil {
+		return nil, errors.Join(err, unread)
+	}
+	return out, nil
+}
+
+// readable are the keys that are understood; those of kinds and curves that nobody here knows are left out, as RFC 7517
+// (5) wants it: one of them must not cost the others. The error is of the last that was left out.
+func readable(all []json.RawMessage) (out []jose.JSONWebKey, unread error) {
+	for i, data := range all {
+		var key jose.JSONWebKey
+		if err := json.Unmarshal(data, &key); err != nil {
+			unread = fmt.Errorf("key %d cannot be read: %w", i+1, err)
+			continue
+		}
+		out = append(out, key)
+	}
+	return out, unread
 }
 
 // usable leaves out what signs no tokens, and secret keys: each process that knows one could sign tokens.

@@ -33,7 +33,7 @@ type signer struct {
 	asked atomic.Int64 // for its keys
 
 	mu   sync.Mutex
-	keys []jose.JSONWebKey
+	keys []any
 	down bool
 	held chan struct{} // if set, an answer about keys waits for it
 }
@@ -57,7 +57,7 @@ func newSigner(t *testing.T) *signer {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: keys})
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys})
 	})
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -72,6 +72,13 @@ func (s *signer) tells(keys ...key) {
 	for _, k := range keys {
 		s.keys = append(s.keys, jose.JSONWebKey{Key: &k.private.PublicKey, KeyID: k.id, Use: "sig"})
 	}
+}
+
+// tellsToo adds a key as JSON.
+func (s *signer) tellsToo(raw string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys = append(s.keys, json.RawMessage(raw))
 }
 
 func (s *signer) goes(down bool) {
@@ -428,6 +435,31 @@ func TestUsableKeys(t *testing.T) {
 	}
 	if _, err := usable(make([]jose.JSONWebKey, 3)); err == nil {
 		t.Error("no key at all is taken")
+	}
+}
+
+// Keys that cannot be read here cost the others nothing; an issuer that tells none but them says why.
+func TestKeysOfUnknownKinds(t *testing.T) {
+	const x25519 = `{"kty":"OKP","crv":"X25519","kid":"x","use":"enc","x":"` +
+		`3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08"}`
+	s := newSigner(t)
+	k := newKey(t, "k1")
+	s.tells(k)
+	for _, raw := range []string{
+		x25519, `{"kty":"OKP","crv":"Ed448","x":"AA"}`, `{"kty":"EC","crv":"secp256k1","alg":"ES256K","x":"AA","y":"AA"}`,
+		`{"kty":"RSA","n":"AQ","e":"AQAB","x5c":["AA=="]}`, `{"kty":"AKP"}`, `7`, `null`,
+	} {
+		s.tellsToo(raw)
+	}
+	d := newDoor(t, settings(s.URL))
+	d.lets(k.signs(t, d.claims(s.URL)))
+
+	s.tells()
+	s.tellsToo(x25519)
+	one := d.issuers[s.URL].keys
+	if _, err := one.fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "tells 0 keys") ||
+		!strings.Contains(err.Error(), "key 1 cannot be read") {
+		t.Errorf("no key that can be read: %v", err)
 	}
 }
 

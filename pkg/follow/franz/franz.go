@@ -8,8 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,11 +24,38 @@ import (
 )
 
 // New follows through a client, which stays the caller's to use and to close.
-// Any client will do: what it consumes and how plays no part, for brokers are
-// asked directly. Fetches have connections of their own in franz-go, so nothing
-// waits behind them.
+// It must not consume, which is refused, nor serve another follower: franz-go
+// has one connection to each broker for fetches, where they wait for each other.
+// Nothing else waits behind them, so that a client may publish and follow.
 func New(client *kgo.Client, o follow.Options) (*follow.Follower, error) {
+	if err := fit(client); err != nil {
+		return nil, err
+	}
 	return follow.New(&adapter{client: client}, o)
+}
+
+// fit refuses a client that consumes.
+func fit(c *kgo.Client) error {
+	topics, _ := c.OptValue(kgo.ConsumeTopics).(map[string]*regexp.Regexp)
+	partitions, _ := c.OptValue(kgo.ConsumePartitions).(map[string]map[int32]kgo.Offset)
+	group, _ := c.OptValue(kgo.ConsumerGroup).(string)
+	share, _ := c.OptValue(kgo.ShareGroup).(string)
+	const remedy = "follow with a client of its own: fetches of one client wait for each other"
+	switch {
+	case group != "":
+		return follow.Unfit("ConsumerGroup", group, remedy)
+	case share != "":
+		return follow.Unfit("ShareGroup", share, remedy)
+	case len(topics) > 0:
+		return follow.Unfit("ConsumeTopics", names(topics), remedy)
+	case len(partitions) > 0:
+		return follow.Unfit("ConsumePartitions", names(partitions), remedy)
+	}
+	return nil
+}
+
+func names[V any](topics map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(topics)), ", ")
 }
 
 type adapter struct {
@@ -34,7 +64,7 @@ type adapter struct {
 	unpack unpack.Reader
 }
 
-// Leaders asks a broker.
+// Leaders asks a broker, the client's next one in turn.
 func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
@@ -52,9 +82,9 @@ func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, er
 		return follow.Leaders{}, err
 	}
 	a.id.Store(&found.TopicID)
-	l := follow.Leaders{ID: found.TopicID, Of: map[int32]int32{}}
+	l := follow.Leaders{ID: found.TopicID, Of: map[int32]int32{}, Epoch: map[int32]int32{}}
 	for _, p := range found.Partitions {
-		l.Of[p.Partition] = p.Leader
+		l.Of[p.Partition], l.Epoch[p.Partition] = p.Leader, p.LeaderEpoch
 	}
 	return l, nil
 }
@@ -89,10 +119,10 @@ func (a *adapter) Oldest(ctx context.Context, broker int32, topic string, partit
 
 // Fetch asks the broker for records.
 func (a *adapter) Fetch(
-	ctx context.Context, broker int32, topic string, from map[int32]int64, wait time.Duration,
+	ctx context.Context, broker int32, topic string, from map[int32]int64, room follow.Room,
 ) ([]follow.Part, error) {
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis = int32(wait.Milliseconds())
+	req.MaxWaitMillis = int32(room.Wait.Milliseconds())
 	req.MinBytes, req.MaxBytes = 1, follow.FetchBytes
 	req.SessionEpoch = -1 // no session: the request says it all
 	req.IsolationLevel = 1
@@ -100,7 +130,7 @@ func (a *adapter) Fetch(
 	rt.Topic, rt.TopicID = topic, *a.id.Load()
 	for p, offset := range from {
 		rp := kmsg.NewFetchRequestTopicPartition()
-		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p, offset, follow.PartitionBytes
+		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p, offset, room.Bytes
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
@@ -112,35 +142,38 @@ func (a *adapter) Fetch(
 	if err := classify(kerr.ErrorForCode(resp.ErrorCode)); err != nil {
 		return nil, err
 	}
+	return a.parts(topic, resp, from), nil
+}
+
+// parts reads an answer; what cannot be read of one partition says nothing about the others.
+func (a *adapter) parts(topic string, resp *kmsg.FetchResponse, from map[int32]int64) (parts []follow.Part) {
 	room := unpack.NewRoom()
-	var parts []follow.Part
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
-			part, err := a.parse(topic, &t.Partitions[i], from[t.Partitions[i].Partition], room)
-			if err != nil {
-				return parts, err
-			}
-			parts = append(parts, part)
+			parts = append(parts, a.parse(topic, &t.Partitions[i], from[t.Partitions[i].Partition], room))
 		}
 	}
-	return parts, nil
+	return parts
 }
 
 // parse leaves out what is not committed, and the markers.
 func (a *adapter) parse(
 	topic string, p *kmsg.FetchResponseTopicPartition, from int64, room *unpack.Room,
-) (follow.Part, error) {
+) follow.Part {
 	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
 	part.Empty = len(p.RecordBatches) == 0
 	if p.ErrorCode != 0 || part.Empty {
-		return part, nil
+		return part
 	}
 	read := a.unpack.Part(p, unpack.Asked{Topic: topic, Partition: p.Partition, From: from, Committed: true}, room)
 	if read.Err != nil && read.Next == from {
-		return part, fmt.Errorf("partition %d, offset %d: %w", p.Partition, from, read.Err)
+		part.Err = fmt.Errorf("partition %d, offset %d: %w", p.Partition, from, read.Err)
+		return part
 	}
-	part.Spans = []follow.Span{{First: from, Last: read.Next - 1, Records: read.Records}}
-	return part, nil
+	if read.Next > from { // else others have used up the room of the answer
+		part.Spans = []follow.Span{{First: from, Last: read.Next - 1, Records: read.Records}}
+	}
+	return part
 }
 
 // Close does nothing: all is the caller's.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -43,8 +44,8 @@ func New(client *kafka.Client, o follow.Options) (*follow.Follower, error) {
 		a.via = kafka.DefaultTransport
 	}
 	if t, ok := a.via.(*kafka.Transport); ok {
-		a.own = a.transport(t, o.Topics.Instances())
-		a.via = a.own
+		a.fresh = func() transport { return a.transport(t, o.Topics.Instances()) }
+		a.own, a.looked = a.fresh(), time.Now()
 	}
 	return follow.New(a, o)
 }
@@ -53,11 +54,46 @@ func New(client *kafka.Client, o follow.Options) (*follow.Follower, error) {
 // itself, and cannot be made to ask.
 const metadataAge = time.Second
 
+// lookAfter is how long one broker alone may be asked which of them lead: a follower that hears nothing else for 10 s
+// may believe that records are lost. lookWithin is how long another one may take to answer.
+const (
+	lookAfter  = 2 * time.Second
+	lookWithin = 3 * time.Second
+)
+
 type adapter struct {
 	addr  net.Addr
-	via   kafka.RoundTripper
-	own   *kafka.Transport // nil: via is somebody else's
+	via   kafka.RoundTripper // the client's
+	fresh func() transport   // makes one like it; nil: via is used as it is
 	conns follow.Conns
+
+	mu     sync.Mutex
+	own    transport // what fresh made last
+	looked time.Time // when another was made, to ask for the leaders
+}
+
+// transport is a *kafka.Transport.
+type transport interface {
+	kafka.RoundTripper
+	CloseIdleConnections()
+}
+
+// used is what questions go through, and what is to be called after them: if another transport has taken its place
+// meanwhile, they may have made it connect again.
+func (a *adapter) used() (via kafka.RoundTripper, done func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.own == nil {
+		return a.via, func() {}
+	}
+	own := a.own
+	return own, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.own != own {
+			own.CloseIdleConnections()
+		}
+	}
 }
 
 // transport is one with the settings of another and its own connections.
@@ -81,6 +117,8 @@ func (a *adapter) transport(t *kafka.Transport, topic string) *kafka.Transport {
 
 // Close ends the connections that are the follower's own.
 func (a *adapter) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.own != nil {
 		a.own.CloseIdleConnections()
 		a.conns.Close()
@@ -88,9 +126,52 @@ func (a *adapter) Close() error {
 	return nil
 }
 
-// Leaders answers what the transport has asked in the last second.
+// Leaders answers what the transport has asked in the last second. A transport asks over one connection for as long as
+// that lives, perhaps a broker that is cut off from the others. So now and then another one is made, which asks at one
+// of the client's addresses; if that knows of a newer leader, it takes the place of the first.
 func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
-	resp, err := ask[*metadata.Response](ctx, a, &metadata.Request{TopicNames: []string{topic}})
+	via, done := a.used()
+	defer done()
+	known, err := leaders(ctx, a.addr, via, topic)
+	if !a.lookDue() {
+		return known, err
+	}
+	other := a.fresh()
+	ctx, stop := context.WithTimeout(ctx, lookWithin)
+	defer stop()
+	said, failed := leaders(ctx, a.addr, other, topic)
+	if failed == nil && (err != nil || newer(said, known)) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.own = other // done ends the connections of the one before
+		return said, nil
+	}
+	other.CloseIdleConnections()
+	return known, err
+}
+
+func (a *adapter) lookDue() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fresh == nil || time.Since(a.looked) < lookAfter {
+		return false
+	}
+	a.looked = time.Now()
+	return true
+}
+
+// newer says whether one broker has heard of a leader of which another has not.
+func newer(said, known follow.Leaders) bool {
+	for p, epoch := range said.Epoch {
+		if epoch > known.Epoch[p] {
+			return true
+		}
+	}
+	return false
+}
+
+func leaders(ctx context.Context, addr net.Addr, via kafka.RoundTripper, topic string) (follow.Leaders, error) {
+	resp, err := ask[*metadata.Response](ctx, addr, via, &metadata.Request{TopicNames: []string{topic}})
 	if err != nil {
 		return follow.Leaders{}, err
 	}
@@ -100,9 +181,9 @@ func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, er
 	if code := resp.Topics[0].ErrorCode; code != 0 {
 		return follow.Leaders{}, follow.Code(code, kafka.Error(code))
 	}
-	l := follow.Leaders{Of: map[int32]int32{}}
+	l := follow.Leaders{Of: map[int32]int32{}, Epoch: map[int32]int32{}}
 	for _, p := range resp.Topics[0].Partitions {
-		l.Of[p.PartitionIndex] = p.LeaderID
+		l.Of[p.PartitionIndex], l.Epoch[p.PartitionIndex] = p.LeaderID, p.LeaderEpoch
 	}
 	return l, nil
 }
@@ -115,7 +196,9 @@ func (a *adapter) Oldest(ctx context.Context, _ int32, topic string, partitions 
 			Partition: p, CurrentLeaderEpoch: -1, Timestamp: kafka.FirstOffset,
 		})
 	}
-	resp, err := ask[*listoffsets.Response](ctx, a, &listoffsets.Request{
+	via, done := a.used()
+	defer done()
+	resp, err := ask[*listoffsets.Response](ctx, a.addr, via, &listoffsets.Request{
 		ReplicaID: -1, Topics: []listoffsets.RequestTopic{t},
 	})
 	if err != nil {
@@ -133,19 +216,33 @@ func (a *adapter) Oldest(ctx context.Context, _ int32, topic string, partitions 
 	return oldest, nil
 }
 
-// Fetch asks for records. The transport chooses the broker, by what it told Leaders.
+// Fetch asks for records. The transport chooses the broker, by what it told Leaders: where another leads by now than
+// the one that is meant, the log may be another, and the follower must look before it goes on. So the transport's
+// leaders are looked at before and after.
 func (a *adapter) Fetch(
-	ctx context.Context, _ int32, topic string, from map[int32]int64, wait time.Duration,
+	ctx context.Context, broker int32, topic string, from map[int32]int64, room follow.Room,
 ) ([]follow.Part, error) {
+	via, done := a.used()
+	defer done()
+	stay, err := a.leads(ctx, via, broker, topic)
+	if err != nil {
+		return nil, err
+	}
 	t := fetch.RequestTopic{Topic: topic}
 	for p, offset := range from {
+		if !stay[p] {
+			continue
+		}
 		t.Partitions = append(t.Partitions, fetch.RequestPartition{
 			Partition: p, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1,
-			PartitionMaxBytes: follow.PartitionBytes,
+			PartitionMaxBytes: room.Bytes,
 		})
 	}
-	resp, err := ask[*fetch.Response](ctx, a, &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
+	if len(t.Partitions) == 0 {
+		return elsewhere(from, stay), nil
+	}
+	resp, err := ask[*fetch.Response](ctx, a.addr, via, &fetch.Request{
+		ReplicaID: -1, MaxWaitTime: int32(room.Wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
 		IsolationLevel: int8(kafka.ReadCommitted), SessionEpoch: -1, Topics: []fetch.RequestTopic{t},
 	})
 	if err != nil {
@@ -154,23 +251,53 @@ func (a *adapter) Fetch(
 	if resp.ErrorCode != 0 {
 		return nil, follow.Code(resp.ErrorCode, kafka.Error(resp.ErrorCode))
 	}
-	var parts []follow.Part
+	still, err := a.leads(ctx, via, broker, topic)
+	if err != nil {
+		return nil, err
+	}
+	for p := range stay {
+		stay[p] = still[p]
+	}
+	parts := elsewhere(from, stay)
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
-			part, err := parse(topic, &t.Partitions[i])
-			if err != nil {
-				return parts, fmt.Errorf("partition %d, offset %d: %w", part.Partition, from[part.Partition], err)
+			if stay[t.Partitions[i].Partition] {
+				parts = append(parts, parse(topic, &t.Partitions[i], from[t.Partitions[i].Partition]))
 			}
-			parts = append(parts, part)
 		}
 	}
 	return parts, nil
 }
 
+// leads is which partitions a transport takes a broker to lead.
+func (a *adapter) leads(
+	ctx context.Context, via kafka.RoundTripper, broker int32, topic string,
+) (map[int32]bool, error) {
+	known, err := leaders(ctx, a.addr, via, topic)
+	if err != nil {
+		return nil, err
+	}
+	leads := map[int32]bool{}
+	for p, leader := range known.Of {
+		leads[p] = leader == broker
+	}
+	return leads, nil
+}
+
+// elsewhere is the answer about what the broker does not lead.
+func elsewhere(from map[int32]int64, leads map[int32]bool) (parts []follow.Part) {
+	for p := range from {
+		if !leads[p] {
+			parts = append(parts, follow.Part{Partition: p, Code: int16(kafka.NotLeaderForPartition)})
+		}
+	}
+	return parts
+}
+
 // ask asks and answers with our errors.
-func ask[R kafka.Response](ctx context.Context, a *adapter, req kafka.Request) (R, error) {
+func ask[R kafka.Response](ctx context.Context, addr net.Addr, via kafka.RoundTripper, req kafka.Request) (R, error) {
 	var none R
-	resp, err := a.via.RoundTrip(ctx, a.addr, req)
+	resp, err := via.RoundTrip(ctx, addr, req)
 	if err != nil {
 		return none, classify(err)
 	}
@@ -181,24 +308,27 @@ func ask[R kafka.Response](ctx context.Context, a *adapter, req kafka.Request) (
 	return r, nil
 }
 
-func parse(topic string, p *fetch.ResponsePartition) (follow.Part, error) {
-	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
+func parse(topic string, p *fetch.ResponsePartition, from int64) follow.Part {
+	part := follow.Part{
+		Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset,
+	}
 	for _, t := range p.AbortedTransactions {
 		part.Aborted = append(part.Aborted, follow.Aborted{Producer: t.ProducerID, First: t.FirstOffset})
 	}
 	part.Empty = p.RecordSet.Records == nil
 	stream, ok := p.RecordSet.Records.(*protocol.RecordStream)
 	if p.ErrorCode != 0 || !ok {
-		return part, nil
+		return part
 	}
 	for _, batch := range stream.Records {
-		span, err := parseSpan(topic, p.Partition, batch)
+		span, err := parseSpan(topic, part.Partition, batch)
 		if err != nil {
-			return part, err
+			part.Err = fmt.Errorf("partition %d, offset %d: %w", part.Partition, from, err)
+			return part
 		}
 		part.Spans = append(part.Spans, span)
 	}
-	return part, nil
+	return part
 }
 
 // parseSpan reads a batch. kafka-go does not tell where it ends.

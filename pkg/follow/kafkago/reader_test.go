@@ -4,28 +4,22 @@ package kafkago_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/follow/followtest"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 func TestMain(m *testing.M) {
-	code := kafkatest.Main(m)
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Main(func() int { return kafkatest.Main(m) }))
 }
 
 // Why this adapter asks for raw answers: kafka-go's Reader hands over what was

@@ -5,8 +5,8 @@ package sarama
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,11 +18,13 @@ import (
 // adapter asks brokers over its own connections: to each one for fetches, which
 // wait, and one for other questions.
 type adapter struct {
-	client sarama.Client
+	client   sarama.Client
+	patience time.Duration // with one broker of several
 
 	mu      sync.Mutex
 	brokers map[key]*broker
 	addrs   map[int32]string // as last heard
+	looking bool             // the client finds out where brokers are
 }
 
 type key struct {
@@ -36,16 +38,39 @@ type broker struct {
 	conns *follow.Conns
 }
 
-// known is where brokers are, as far as the follower or else the client knows.
-func (a *adapter) known() map[int32]string {
+// known is where each broker may be: as the follower has heard last, and as the client knows, which may have found
+// out since that it is elsewhere.
+func (a *adapter) known() map[int32][]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known := map[int32]string{}
-	for _, b := range a.client.Brokers() {
-		known[b.ID()] = b.Addr()
+	known := map[int32][]string{}
+	for id, addr := range a.addrs {
+		known[id] = []string{addr}
 	}
-	maps.Copy(known, a.addrs)
+	for _, b := range a.client.Brokers() {
+		if !slices.Contains(known[b.ID()], b.Addr()) {
+			known[b.ID()] = append(known[b.ID()], b.Addr())
+		}
+	}
 	return known
+}
+
+// look has the client find out where brokers are, with its first addresses if need be. That ends when the client says,
+// not with a context: it is not waited for, and is done once at a time. It names no topic, for the client may make one
+// that is missing.
+func (a *adapter) look() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.looking {
+		return
+	}
+	a.looking = true
+	go func() {
+		_ = a.client.RefreshMetadata() // what it has found then says enough
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.looking = false
+	}()
 }
 
 func (a *adapter) addr(id int32) string {
@@ -131,13 +156,13 @@ func (a *adapter) Close() error {
 func (a *adapter) settings(conns *follow.Conns) *sarama.Config {
 	theirs := a.client.Config()
 	c := sarama.NewConfig()
-	c.Net, c.ClientID, c.RackID, c.Version = theirs.Net, theirs.ClientID, theirs.RackID, version(a.client)
+	c.Net, c.ClientID, c.Version = theirs.Net, theirs.ClientID, version(a.client)
 	c.ApiVersionsRequest = true // how old a question may be, the broker knows best
 	c.Net.MaxOpenRequests = 1
 	d := dialer{
 		conns: conns,
 		next: &net.Dialer{
-			Timeout: min(theirs.Net.DialTimeout, 10*time.Second), KeepAlive: theirs.Net.KeepAlive,
+			Timeout: min(theirs.Net.DialTimeout, patience), KeepAlive: theirs.Net.KeepAlive,
 			LocalAddr: theirs.Net.LocalAddr,
 		},
 	}

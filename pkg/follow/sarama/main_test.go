@@ -3,12 +3,15 @@
 package sarama_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/berth-project/berth/pkg/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	// sarama counts with go-metrics, whose one ticker can never be stopped.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	os.Exit(leaktest.Main(m.Run, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick")))
 }

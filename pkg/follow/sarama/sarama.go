@@ -24,21 +24,39 @@ import (
 // never says how far it has come where no record is for it, as at the end of
 // every transaction; so brokers are asked directly.
 func New(client sarama.Client, o follow.Options) (*follow.Follower, error) {
-	return follow.New(&adapter{client: client, brokers: map[key]*broker{}, addrs: map[int32]string{}}, o)
+	return follow.New(&adapter{
+		client: client, patience: patience, brokers: map[key]*broker{}, addrs: map[int32]string{},
+	}, o)
 }
 
-// Leaders asks one broker after the other until one answers.
+// patience is how long a broker is waited for while there are others to ask.
+const patience = 5 * time.Second
+
+// Leaders asks one broker after the other, in any order, until one answers.
 func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
 	var errs []error
-	for id, addr := range a.known() {
-		resp, err := ask(ctx, a, key{id: id}, addr, func(b *sarama.Broker) (*sarama.MetadataResponse, error) {
-			return b.GetMetadata(sarama.NewMetadataRequest(version(a.client), []string{topic}))
-		})
-		if err != nil {
+	known, left := a.known(), 0
+	for _, addrs := range known {
+		left += len(addrs)
+	}
+	for id, addrs := range known {
+		for _, addr := range addrs {
+			ctx, stop := ctx, func() {}
+			if left--; left > 0 { // a frozen broker leaves time for the others
+				ctx, stop = context.WithTimeout(ctx, a.patience)
+			}
+			resp, err := ask(ctx, a, key{id: id}, addr, func(b *sarama.Broker) (*sarama.MetadataResponse, error) {
+				return b.GetMetadata(sarama.NewMetadataRequest(version(a.client), []string{topic}))
+			})
+			stop()
+			if err == nil {
+				return a.learn(resp)
+			}
 			errs = append(errs, err)
-			continue
 		}
-		return a.learn(resp)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		a.look()
 	}
 	return follow.Leaders{}, fmt.Errorf("no broker answers: %w", errors.Join(errs...))
 }
@@ -57,9 +75,9 @@ func (a *adapter) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
 	if t.Err != sarama.ErrNoError && len(t.Partitions) == 0 {
 		return follow.Leaders{}, follow.Code(int16(t.Err), t.Err)
 	}
-	l := follow.Leaders{ID: t.Uuid, Of: map[int32]int32{}}
+	l := follow.Leaders{ID: t.Uuid, Of: map[int32]int32{}, Epoch: map[int32]int32{}}
 	for _, p := range t.Partitions {
-		l.Of[p.ID] = p.Leader
+		l.Of[p.ID], l.Epoch[p.ID] = p.Leader, p.LeaderEpoch
 	}
 	return l, nil
 }
@@ -91,14 +109,14 @@ func (a *adapter) Oldest(ctx context.Context, id int32, topic string, partitions
 
 // Fetch asks the broker for records.
 func (a *adapter) Fetch(
-	ctx context.Context, id int32, topic string, from map[int32]int64, wait time.Duration,
+	ctx context.Context, id int32, topic string, from map[int32]int64, room follow.Room,
 ) ([]follow.Part, error) {
-	req := &sarama.FetchRequest{
-		Version: 11, MaxWaitTime: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
-		Isolation: sarama.ReadCommitted, SessionEpoch: -1, RackID: a.client.Config().RackID,
+	req := &sarama.FetchRequest{ // without a rack: a leader that knows it may answer only which replica is nearer
+		Version: 11, MaxWaitTime: int32(room.Wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
+		Isolation: sarama.ReadCommitted, SessionEpoch: -1,
 	}
 	for p, offset := range from {
-		req.AddBlock(topic, p, offset, follow.PartitionBytes, -1)
+		req.AddBlock(topic, p, offset, room.Bytes, -1)
 	}
 	fetch := func(b *sarama.Broker) (*sarama.FetchResponse, error) { return b.Fetch(req) }
 	resp, err := ask(ctx, a, key{id: id, fetches: true}, a.addr(id), fetch)
@@ -118,7 +136,8 @@ func (a *adapter) Fetch(
 	return parts, nil
 }
 
-// parse reads an answer; one that has only half a batch says nothing. sarama
+// parse reads an answer; one that has only half a batch says nothing, nor does
+// one that names a replica to read from instead, which has no records. sarama
 // leaves out batches that kept no record after compaction, so that one without
 // any looks like one with only such: Empty is never said.
 func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part follow.Part, whole bool) {
@@ -134,8 +153,12 @@ func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part fo
 		}
 		part.Spans = append(part.Spans, span(topic, partition, r.RecordBatch))
 	}
-	return part, !b.Partial
+	elsewhere := b.PreferredReadReplica != noReplica && len(part.Spans) == 0 && b.Err == sarama.ErrNoError
+	return part, !b.Partial && !elsewhere
 }
+
+// noReplica is no preferred replica.
+const noReplica = -1
 
 func span(topic string, partition int32, b *sarama.RecordBatch) follow.Span {
 	s := follow.Span{

@@ -58,8 +58,11 @@ func TestEnsureTopics(t *testing.T) {
 			if want.retention > 0 {
 				checkConfig(t, a, topic, "retention.ms", millis(want.retention))
 			}
-			if topic == topics.Tokens() {
+			switch topic {
+			case topics.Tokens():
 				checkConfig(t, a, topic, "delete.retention.ms", millis(365*day))
+			case topics.Catalog(), topics.Hosts(), topics.Queues():
+				checkConfig(t, a, topic, "delete.retention.ms", millis(30*day))
 			}
 			largest := maxMessageBytes
 			if topic == topics.Instances() {

@@ -20,6 +20,11 @@ const (
 	queueRetention = 8 * day
 	// auditRetention is how long it is known who did what, unless an operator sets the topic's retention.ms.
 	auditRetention = 90 * day
+	// tableRetention is how long a table remembers what was removed from it, for processes that were cut off and go on
+	// with what they had read. There are few removals, so that it is long.
+	tableRetention = 30 * day
+	// tokenRetention is that for tokens: one that was revoked would count where a process was stopped for months.
+	tokenRetention = 365 * day
 	// adviceRetention holds many full rounds of advice.
 	adviceRetention = 10 * time.Minute
 )
@@ -63,10 +68,11 @@ func compacted(replication int16) settings {
 		with("min.cleanable.dirty.ratio", "0.2")
 }
 
-// remembered topics are tables of which also a process that was stopped for months, with what it had read in its
-// memory, hears what was removed. After Kafka's default, a day, a token that was revoked would count there.
-func remembered(replication int16) settings {
-	return compacted(replication).with("delete.retention.ms", millis(365*day))
+// remembered topics are tables of which also a process that was cut off or stopped for so long, with what it had read
+// in its memory, hears what was removed. After Kafka's default, a day, a host, a queue or a flavor would be there for
+// ever.
+func remembered(replication int16, keep time.Duration) settings {
+	return compacted(replication).with("delete.retention.ms", millis(keep))
 }
 
 // retained topics are streams that are forgotten after a time.

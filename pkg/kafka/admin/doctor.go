@@ -134,27 +134,34 @@ type TopicFacts struct {
 	ID         compute.TopicID
 	Partitions int
 	Replicas   int     // of the partition with the fewest
+	InSync     int     // replicas in sync, of the partition with the fewest of those that have a leader
 	Under      []int32 // partitions with replicas that are not in sync
 	Offline    []int32 // partitions without a leader
 	Settings   map[string]string
 }
 
-// DescribeTopics asks for topics; one that does not exist is not in the answer.
-func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[string]TopicFacts, error) {
+// DescribeTopics asks for topics. One that does not exist is not in the answer; one that this process may not describe
+// is refused, whether it exists or not.
+func (a *Admin) DescribeTopics(
+	ctx context.Context, topics ...string,
+) (facts map[string]TopicFacts, refused []string, err error) {
 	const op = "look at topics"
 	needs := access.ToAll(access.DescribeConfigs, access.Topic, a.cfg.Topics.Prefix)
-	facts := map[string]TopicFacts{}
+	facts = map[string]TopicFacts{}
 	topics = slices.Compact(slices.Sorted(slices.Values(topics))) // asked twice, Kafka answers once
 	for piece := range pieces(topics) {
 		found, err := fetch.DescribeTopics(ctx, a.client, piece...)
 		if err != nil {
-			return nil, a.cfg.Classify(op, err, needs)
+			return nil, nil, a.cfg.Classify(op, err, needs)
 		}
 		var there []string
 		for _, t := range found {
-			if err := kerr.ErrorForCode(t.ErrorCode); err == nil {
+			switch kerr.ErrorForCode(t.ErrorCode) {
+			case nil:
 				there = append(there, *t.Topic)
 				facts[*t.Topic] = topicFacts(t)
+			case kerr.TopicAuthorizationFailed:
+				refused = append(refused, *t.Topic)
 			}
 		}
 		if len(there) == 0 {
@@ -162,7 +169,7 @@ func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[strin
 		}
 		settings, err := a.kadm.DescribeTopicConfigs(ctx, there...)
 		if err != nil {
-			return nil, a.cfg.Classify(op, err, needs)
+			return nil, nil, a.cfg.Classify(op, err, needs)
 		}
 		for _, r := range settings {
 			if f, ok := facts[r.Name]; ok && r.Err == nil {
@@ -171,7 +178,7 @@ func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[strin
 			}
 		}
 	}
-	return facts, nil
+	return facts, refused, nil
 }
 
 func topicFacts(t kmsg.MetadataResponseTopic) TopicFacts {
@@ -182,7 +189,12 @@ func topicFacts(t kmsg.MetadataResponseTopic) TopicFacts {
 		}
 		if p.Leader < 0 {
 			f.Offline = append(f.Offline, p.Partition)
-		} else if len(p.ISR) < len(p.Replicas) {
+			continue
+		}
+		if f.InSync == 0 || len(p.ISR) < f.InSync {
+			f.InSync = len(p.ISR)
+		}
+		if len(p.ISR) < len(p.Replicas) {
 			f.Under = append(f.Under, p.Partition)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -15,10 +16,19 @@ import (
 // GroupFacts are one consumer group.
 type GroupFacts struct {
 	Name    string
-	State   string   // as Kafka calls it: Stable, Empty, …
-	Members []string // client id and where from
-	Working int      // members with partitions
-	Lag     int64    // records that are not yet dealt with, over all partitions
+	State   string          // as Kafka calls it: Stable, Empty, …
+	Members []string        // client id and where from
+	Working int             // members with partitions
+	Lag     int64           // records that are not yet dealt with, over all partitions
+	Beyond  []GroupPosition // behind the end of their topic: records are gone that had been dealt with
+	Unowned []GroupPosition // that no member has, though there are members, and partitions are not being shared out
+}
+
+// GroupPosition is where a group goes on in one partition, and where that ends.
+type GroupPosition struct {
+	Topic     string
+	Partition int32
+	At, End   int64
 }
 
 // DescribeGroup asks for a consumer group. A group that nobody has ever joined has
@@ -37,6 +47,7 @@ func (a *Admin) DescribeGroup(ctx context.Context, group string) (GroupFacts, er
 		return facts, a.cfg.Classify("look at a group", err, access.To(access.Describe, access.Group, group))
 	}
 	facts.State, facts.Lag = l.State, max(0, l.Lag.Total())
+	facts.Beyond, facts.Unowned = astray(l)
 	for _, m := range l.Members {
 		facts.Members = append(facts.Members, m.ClientID+" "+m.ClientHost)
 		if c, ok := m.Assigned.AsConsumer(); ok && len(c.Topics) > 0 {
@@ -44,6 +55,23 @@ func (a *Admin) DescribeGroup(ctx context.Context, group string) (GroupFacts, er
 		}
 	}
 	return facts, nil
+}
+
+// astray are the positions that are not as they should be. kadm takes one behind the end for no lag.
+func astray(l kadm.DescribedGroupLag) (beyond, unowned []GroupPosition) {
+	for _, p := range l.Lag.Sorted() {
+		if p.Err != nil {
+			continue
+		}
+		at := GroupPosition{p.Topic, p.Partition, p.Commit.At, p.End.Offset}
+		if at.At > at.End {
+			beyond = append(beyond, at)
+		}
+		if p.Member == nil && l.State == "Stable" {
+			unowned = append(unowned, at)
+		}
+	}
+	return beyond, unowned
 }
 
 // DescribeShareGroup answers the settings of a share group.

@@ -64,7 +64,7 @@ func TestALeaderComesBackAfterRecordsWereRemoved(t *testing.T) {
 	if at := logStart(t, a, queue); at != 0 {
 		t.Errorf("records below %d are removed while broker %d is away", at, old)
 	}
-	must(c.Restart(brokertest.Patient(t), old))
+	must(c.Restart(t.Context(), old))
 	inSync(t, leads)
 	for ctx := brokertest.Patient(t); logStart(t, a, queue) != first+1; { // its leader hears of it a moment later
 		must(a.DeleteRecordsBelow(ctx, within))
@@ -77,7 +77,7 @@ func TestALeaderComesBackAfterRecordsWereRemoved(t *testing.T) {
 func oneReplica(t *testing.T, cfg kafka.Config, topic string) *kgo.Client {
 	t.Helper()
 	cl, err := kafka.NewClient(cfg, kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.LeaderAck()),
-		kgo.DisableIdempotentWrite(), kgo.ProducerLinger(0))
+		kgo.DisableIdempotentWrite(), kgo.ProducerLinger(0), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (a *asides) set(now []Aside) {
 // setAsideTold has a loop tell it. The session is long: a member of the embedded
 // broker's group that is put out while it joins keeps its partitions.
 func setAsideTold(a *asides) Options {
-	return Options{SetAside: a.set, SessionTimeout: 30 * time.Second}
+	return Options{SetAside: a.set, SessionTimeout: 30 * time.Second, StopTimeout: longStop}
 }
 
 // await waits until just these partitions are set aside.
@@ -112,6 +112,10 @@ func TestPartitionIsSetAside(t *testing.T) {
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
 
+				noted, err := SetAside(brokertest.Patient(t), cfg)
+				if err != nil || !slices.Equal(noted, []int32{1}) {
+					t.Errorf("written down is that %v are set aside, %v", noted, err)
+				}
 				from, err := PositionOf(brokertest.Patient(t), cfg, 1)
 				if err != nil || !from.Aside || !from.BeyondEnd() {
 					t.Fatalf("%+v, %v", from, err)
@@ -132,6 +136,9 @@ func TestPartitionIsSetAside(t *testing.T) {
 					t.Errorf("%+v, %v", healed, err)
 				} else if _, err := healed.Reset(ResetEnd); compute.KindOf(err) != compute.KindConflict {
 					t.Errorf("what is right was reset: %v", err)
+				}
+				if noted, err := SetAside(brokertest.Patient(t), cfg); err != nil || len(noted) > 0 {
+					t.Errorf("after the reset %v are set aside, %v", noted, err)
 				}
 				b.stop(t)
 				// What was said before the reset is true no more, for nobody.

@@ -97,7 +97,7 @@ func TestLoopKeepsWhatItHasWhenOthersJoin(t *testing.T) {
 		for i := range 3 {
 			l := newLedger(t, fmt.Sprint(i))
 			l.bell = bell
-			all = append(all, loop(t, cfg, Options{SessionTimeout: longSession}, l))
+			all = append(all, loop(t, cfg, Options{SessionTimeout: longSession, StopTimeout: longStop}, l))
 			brokertest.Await(t, all[i].Ready(), "it is ready")
 			owners(t, bell, partitions, all...)
 		}

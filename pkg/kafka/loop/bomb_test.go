@@ -32,7 +32,7 @@ func TestLoopsPassBombs(t *testing.T) {
 				seen[rec.Topic] = append(seen[rec.Topic], rec)
 			}
 		}
-		loop(t, cfg, Options{}, l)
+		loop(t, cfg, Options{SessionTimeout: longSession}, l)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has what was decided", func() bool { return len(instances.recs) >= 3 })
 		brokertest.TooLarge(t, instances.recs[0], 0)

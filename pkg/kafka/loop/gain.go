@@ -147,35 +147,40 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	for p, f := range has {
 		until[p] = f.end
 	}
-	parent := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	left := of // for the reader's goroutine, and behind its end
-	reader := read.NewReader(r.loop.cfg, read.Options{
-		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true,
-		MaxWait:   restoreWait,
-		Takeovers: true,
+	ready, err := readInstances(ctx, r.loop.cfg, read.Options{
+		Partitions: ids(of), Until: until,
 		Handle: func(b read.Batch) {
 			var whole []*ownedPartition
-			whole, left = r.read(parent, b.Records, left, until)
+			whole, left = r.read(ctx, b.Records, left, until)
 			if len(whole) > 0 {
-				r.hand(parent, gained{of: whole, done: has, began: began})
+				r.hand(ctx, gained{of: whole, done: has, began: began})
 			}
 		},
 	})
-	ended := make(chan error, 1)
+	switch {
+	case err != nil:
+		r.hand(ctx, gained{err: err})
+	case ready && len(left) > 0:
+		r.hand(ctx, gained{of: left, done: has, began: began})
+	}
+}
+
+// readInstances reads instances until the reader is ready, from where and for which partitions the options say; false:
+// the context, or the reader, ended before.
+func readInstances(ctx context.Context, cfg kafka.Config, o read.Options) (ready bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o.Topic, o.Committed, o.MaxWait, o.Takeovers = cfg.Topics.Instances(), true, restoreWait, true
+	reader, ended := read.NewReader(cfg, o), make(chan error, 1)
 	go func() { ended <- reader.Run(ctx) }()
 	select {
 	case <-reader.Ready():
 		cancel()
 		<-ended // nothing is handed over any more
-		if len(left) > 0 {
-			r.hand(parent, gained{of: left, done: has, began: began})
-		}
+		return true, nil
 	case err := <-ended:
-		if err != nil {
-			r.hand(ctx, gained{err: err})
-		}
+		return false, err
 	}
 }
 

@@ -246,8 +246,13 @@ type running struct {
 	done chan error // told once, when it ends
 }
 
-// longSession is for tests that count what a loop gains and in which none dies: a short one ends on a busy machine.
+// longSession is for tests in which no loop dies, and that count what it gains or hears or look at what it has: a short
+// one ends on a busy machine, and all is gained anew.
 const longSession = time.Minute
+
+// longStop is for tests that go on from what a loop commits as it stops, or from its having left the group: on a busy
+// machine it is not done with that in a few seconds.
+const longStop = time.Minute
 
 // quick makes deaths noticed soon.
 func quick(o Options) Options {

@@ -47,12 +47,7 @@ func TestLoopStartsAndStops(t *testing.T) {
 				t.Errorf("stopped, and still has %v", has)
 			}
 		}
-		// the broker's side of the feeder's connections
-		const conn = "github.com/twmb/franz-go/pkg/kfake.(*clientConn)."
-		goleak.VerifyNone(
-			t, before, goleak.IgnoreAnyFunction(conn+"read.func1"), goleak.IgnoreAnyFunction(conn+"read"),
-			goleak.IgnoreAnyFunction(conn+"write"),
-		)
+		brokertest.LeavesNothing(t, before)
 		loop(t, cfg, Options{}, newLedger(t, "last")) // what those that stopped left in partition 0 is for this one
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has all", func() bool { return len(instances.recs) == 10 })
@@ -63,7 +58,9 @@ func TestLoopStartsAndStops(t *testing.T) {
 // A process that stops in order makes no other wait for a time-out.
 func TestSuccessorStartsAtOnce(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
-		patient := Options{SessionTimeout: 5 * time.Minute, TurnTimeout: 10 * time.Minute, Heartbeat: time.Second}
+		patient := Options{
+			SessionTimeout: 5 * time.Minute, TurnTimeout: 10 * time.Minute, Heartbeat: time.Second, StopTimeout: longStop,
+		}
 		for i := range 3 {
 			a := loop(t, cfg, patient, newLedger(t, fmt.Sprint(i)))
 			a.await(t, "ready 0")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,7 +24,7 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		l := newLedger(t, "a")
 		l.effects = effectsOf(cfg)
-		a := loop(t, cfg, Options{}, l)
+		a := loop(t, cfg, Options{SessionTimeout: 10 * time.Second}, l) // it dies, and that is to be noticed
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(5, 1)
@@ -49,7 +50,7 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 
 		l = newLedger(t, "b")
 		l.effects = effectsOf(cfg)
-		b := loop(t, cfg, Options{}, l)
+		b := loop(t, cfg, Options{SessionTimeout: longSession}, l)
 		b.await(t, "sent k8 <nil>")
 		f.more(1, 1)
 		b.await(t, "sent k9 <nil>")
@@ -97,7 +98,7 @@ func TestEffectToNowhereIsSettled(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		l := newLedger(t, "a")
 		l.effects = cfg.Topics.Prefix + "gone"
-		a := loop(t, cfg, Options{}, l)
+		a := loop(t, cfg, Options{SessionTimeout: longSession}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		feeding(t, cfg, "k").more(1, 1)
 		a.await(t, fmt.Sprintf("sent k1 %v", wire.ErrNoTopic))

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -81,7 +82,7 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 	}
 	defer client.Close()
 	ask := kadm.NewClient(client)
-	logged, err := loggedPosition(ctx, cfg, p)
+	inLog, err := loggedPositions(ctx, cfg, read.Options{Partitions: []int32{p}})
 	if err != nil {
 		return Position{}, cfg.Classify(op, err)
 	}
@@ -111,7 +112,10 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 			}
 		}
 	}
-	pos := Position{Partition: p, at: logged.further(committed)}
+	pos := Position{Partition: p, at: committed}
+	if logged, ok := inLog[p]; ok {
+		pos.at = logged.further(committed)
+	}
 	pos.Aside = pos.at.aside
 	for i, topic := range topics {
 		begins, ok1 := first.Lookup(topic, p)
@@ -130,34 +134,64 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 	return pos, nil
 }
 
-// loggedPosition reads a partition of instances to its end.
-func loggedPosition(ctx context.Context, cfg kafka.Config, p int32) (position, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	at := nowhere(p)
-	reader := read.NewReader(cfg, read.Options{
-		Topic: cfg.Topics.Instances(), Partitions: []int32{p}, Committed: true, MaxWait: restoreWait, Takeovers: true,
-		Handle: func(b read.Batch) {
-			for _, rec := range b.Records {
-				if said, ok := carried(rec); ok {
-					at = at.further(said)
-				}
-			}
-		},
-	})
-	ended := make(chan error, 1)
-	go func() { ended <- reader.Run(ctx) }()
-	select {
-	case <-reader.Ready():
-		cancel()
-		<-ended // nothing is handed over any more
-		return at, nil
-	case err := <-ended:
-		if err == nil {
-			err = ctx.Err()
-		}
-		return at, err
+// asideTail is more than conductors write to a partition after it was noted that it is set aside: takeovers, each with
+// the note again.
+const asideTail = 10
+
+// SetAside lists the partitions that are written down as set aside. It reads only the ends of instances.
+func SetAside(ctx context.Context, cfg kafka.Config) ([]int32, error) {
+	const op = "look for partitions that are set aside"
+	cfg = cfg.WithDefaults()
+	client, err := kafka.NewClient(cfg)
+	if err != nil {
+		return nil, err
 	}
+	defer client.Close()
+	topic := cfg.Topics.Instances()
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, cfg.Classify(op, err, access.To(access.Describe, access.Topic, topic))
+	}
+	from := map[int32]int64{}
+	for p, end := range ends[topic] {
+		from[p] = max(0, end.Offset-asideTail)
+	}
+	at, err := loggedPositions(ctx, cfg, read.Options{From: read.At(from)})
+	if err != nil {
+		return nil, cfg.Classify(op, err)
+	}
+	var aside []int32
+	for p, pos := range at {
+		if pos.aside {
+			aside = append(aside, p)
+		}
+	}
+	slices.Sort(aside)
+	return aside, nil
+}
+
+// loggedPositions reads partitions of instances to their ends, as far as of tells which and from where.
+func loggedPositions(ctx context.Context, cfg kafka.Config, of read.Options) (map[int32]position, error) {
+	at := map[int32]position{}
+	of.Handle = func(b read.Batch) {
+		for _, rec := range b.Records {
+			said, ok := carried(rec)
+			if !ok {
+				continue
+			}
+			if before, known := at[rec.Partition]; known {
+				said = before.further(said)
+			}
+			at[rec.Partition] = said
+		}
+	}
+	if ready, err := readInstances(ctx, cfg, of); !ready {
+		return nil, cmp.Or(err, ctx.Err())
+	}
+	return at, nil
 }
 
 // Reset is what a position becomes.

@@ -121,7 +121,10 @@ func TestLoopsAgreeOnASchema(t *testing.T) {
 		var a, b *running
 		start := func(name string, reads compute.Schema) *running {
 			l := newLedger(t, name)
-			return loop(t, cfg, Options{Reads: reads, Agreed: func(n compute.Schema) { l.say("agreed %d", n) }}, l)
+			return loop(t, cfg, Options{
+				Reads: reads, Agreed: func(n compute.Schema) { l.say("agreed %d", n) },
+				SessionTimeout: longSession, StopTimeout: longStop,
+			}, l)
 		}
 		a = start("a", 2)
 		a.await(t, "agreed 2")

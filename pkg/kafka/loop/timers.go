@@ -39,7 +39,6 @@ type timerAnswer struct {
 	topic int
 	of    []*timerEnds
 	ends  map[int32]int64
-	err   error
 }
 
 func newTimers(in *inputs, gap time.Duration) *timers {
@@ -90,14 +89,13 @@ func (t *timers) question(ctx context.Context, a timerAnswer) {
 		partitions = append(partitions, e.partition)
 	}
 	go func() {
-		a.ends, a.err = s.Offsets(ctx, v, partitions, fetch.Latest)
+		a.ends, _ = s.Offsets(ctx, v, partitions, fetch.Latest) // a partition's own fetches find out what is wrong
 		t.answers <- a
 	}()
 }
 
-// answered takes an answer. Without one the question is asked again in its time;
-// the partitions' own fetches find out what is wrong. An end before the position
-// is no answer: there is nothing that this position is behind.
+// answered takes an answer. A partition without one is asked for again in its time. An end before the position is no
+// answer: there is nothing that this position is behind.
 func (t *timers) answered(a timerAnswer) {
 	t.away--
 	for _, e := range a.of {
@@ -105,11 +103,12 @@ func (t *timers) answered(a timerAnswer) {
 		if t.open[p] != e {
 			continue // it was lost since, or the other topic's leader did not answer
 		}
-		if a.err != nil || a.ends[p] < e.from[a.topic] {
+		end, told := a.ends[p]
+		if !told || end < e.from[a.topic] {
 			delete(t.open, p)
 			continue
 		}
-		e.ends[a.topic] = a.ends[p]
+		e.ends[a.topic] = end
 		if e.left--; e.left == 0 {
 			delete(t.open, p)
 			t.ends[p] = e

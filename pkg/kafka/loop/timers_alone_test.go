@@ -19,7 +19,7 @@ import (
 // Where the end of one partition's inputs cannot be asked for, the timers of that partition wait, and of no other.
 func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 	const alone = 1
-	for _, how := range []string{"refusing", "mute"} {
+	for _, how := range []string{"refusing", "refusing beside others", "mute"} {
 		t.Run(how, func(t *testing.T) {
 			brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
@@ -28,7 +28,7 @@ func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 				for _, topic := range []string{topics.Requests(), topics.Reports(), topics.Instances()} {
 					for p := range int32(2) {
 						to := (lone + 1) % 3
-						if topic == topics.Requests() && p == alone {
+						if topic == topics.Requests() && p == alone && how != "refusing beside others" {
 							to = lone
 						}
 						if err := c.MoveTopicPartition(topic, p, to); err != nil {

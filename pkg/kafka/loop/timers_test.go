@@ -44,7 +44,7 @@ func TestTimerWaitsForWhatWasInTheLog(t *testing.T) {
 				res.Wake = due
 			}
 		}
-		a := loop(t, cfg, Options{TurnRecords: 10}, l)
+		a := loop(t, cfg, Options{TurnRecords: 10, SessionTimeout: longSession}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
@@ -112,7 +112,7 @@ func TestTimerQuestionsAreSpaced(t *testing.T) {
 			}
 			res.Wake = in.Now // for ever due
 		}
-		a := loop(t, cfg, Options{TimerGap: 40 * time.Millisecond}, l)
+		a := loop(t, cfg, Options{TimerGap: 40 * time.Millisecond, SessionTimeout: longSession}, l)
 		a.await(t, "five")
 		a.stop(t)
 		for i := range slices.Backward(at[1:]) {

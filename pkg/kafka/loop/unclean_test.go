@@ -28,6 +28,7 @@ func TestNextOwnerAfterAnUncleanElection(t *testing.T) {
 	u := newUnclean(t, cfg)
 	asides := newAsides()
 	a := loop(t, cfg, setAsideTold(asides), newLedger(t, "a"))
+	brokertest.Await(t, a.Ready(), "the loop is ready") // by then the brokers have heard of the topics
 	before := feeding(t, cfg, "before")
 	before.more(1, 1)
 	a.await(t, "apply 0 before 1")

@@ -19,7 +19,7 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 		f := feeding(t, cfg, "k0", "k1")
 		asides, old := newAsides(), newLedger(t, "old")
 		old.unfit = map[int32]*compute.Error{1: {Message: "it is of a later version", Remedy: "upgrade"}}
-		a := loop(t, cfg, Options{SetAside: asides.set}, old)
+		a := loop(t, cfg, setAsideTold(asides), old)
 		asides.await(t, 1)
 		brokertest.Await(t, a.Ready(), "the loop is ready without it")
 		f.more(3, 2)

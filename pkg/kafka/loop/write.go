@@ -174,7 +174,7 @@ func (r *loopRun) tell(w wrote) {
 }
 
 // entry is the next batch of a partition: changes with the position at the last, or
-// a proof that the effects are this process's to publish, or a takeover.
+// a proof that the effects are this process's to publish, with the position if all are final, or a takeover.
 func (r *loopRun) entry(w *writing) *entry {
 	e := &entry{epoch: w.of.epoch}
 	switch {
@@ -196,7 +196,17 @@ func (r *loopRun) entry(w *writing) *entry {
 		return nil
 	}
 	e.records = []wire.Record{wire.Takeover(r.writer.name)}
+	if r.final(w) {
+		r.position(w.of.id).carry(e.records)
+	}
 	return e
+}
+
+// final says whether nothing that led to effects need be decided again if they are lost: those of w, and those of its
+// partition that are on their way.
+func (r *loopRun) final(w *writing) bool {
+	again := func(e wire.Effect) bool { return !e.Final }
+	return len(w.effects) > 0 && !slices.ContainsFunc(w.effects, again) && r.outbox.unsentOf(w.of.id) == 0
 }
 
 // cut parts records so that the first surely fit into a batch of most bytes, one

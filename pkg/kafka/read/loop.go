@@ -195,6 +195,7 @@ func (l *readLoop) deliver(ctx context.Context, f fetch.Fetched) error {
 			l.r.reads.gap()
 			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.Topic),
 				zap.Int32("partition", part.Partition), zap.Int64("from", part.From), zap.Int64("to", part.Next))
+			l.r.missed(part.Partition, part.Next)
 		}
 		c := l.at[part.Partition]
 		if c.Advance(part); c.End == c.Next && !part.Skipped {

@@ -67,6 +67,11 @@ type Options struct {
 	// order within each partition; while it runs nothing else is handed over.
 	// The records are the receiver's to keep.
 	Handle func(Batch)
+	// Missed hears that a partition is read on at an offset though the reader was elsewhere: what lay between was
+	// removed before it was read, or the topic was made anew and is shorter than that. It is called as Handle is,
+	// before what follows is handed over. A reader that has no offset to start at misses nothing by starting. nil:
+	// nobody wants to know.
+	Missed func(partition int32, next int64)
 	// MaxWait is how long a broker may hold a fetch that finds nothing new.
 	// 0: DefaultReaderWait.
 	MaxWait time.Duration
@@ -94,6 +99,9 @@ const DefaultWait = 5 * time.Second
 // records that had been handed over, then what the receiver knows is of a log
 // that no longer exists: Run ends with an error of KindConflict, and only a
 // new reader with an empty table helps.
+//
+// One that was cut off goes on from where it was, however long that took: what was removed from a compacted topic it
+// hears of for the topic's delete.retention.ms.
 type Reader struct {
 	cfg        kafka.Config
 	opts       Options
@@ -214,11 +222,19 @@ func (r *Reader) begin(ctx context.Context, src *fetch.Source, ends map[int32]in
 				zap.Int64("oldest", oldest),
 				zap.Int64("end", ends[p]),
 			)
+			r.missed(p, oldest)
 			continue
 		}
 		at[p].Next = want
 	}
 	return at, nil
+}
+
+// missed tells the receiver that a partition is read on at an offset.
+func (r *Reader) missed(partition int32, next int64) {
+	if r.opts.Missed != nil {
+		r.opts.Missed(partition, next)
+	}
 }
 
 // CaughtUpAt is a time up to which the receiver knows all that was said in every

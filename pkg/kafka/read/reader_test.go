@@ -190,27 +190,35 @@ func TestReaderStarts(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := brokertest.TestConfig(b)
 		for name, c := range map[string]struct {
-			from Start
-			want []string
+			from   Start
+			want   []string
+			missed []int64
 		}{
-			"beginning": {Beginning(), []string{"2", "3", "4", "5"}},
-			"end":       {End(), []string{"5"}},
-			"at":        {At(map[int32]int64{0: 3}), []string{"3", "4", "5"}},
-			"removed":   {At(map[int32]int64{0: 1}), []string{"2", "3", "4", "5"}},
-			"unheard":   {At(map[int32]int64{0: 99}), []string{"2", "3", "4", "5"}},
-			"unnamed":   {At(map[int32]int64{7: 3}), []string{"2", "3", "4", "5"}},
+			"beginning": {Beginning(), []string{"2", "3", "4", "5"}, nil},
+			"end":       {End(), []string{"5"}, nil},
+			"at":        {At(map[int32]int64{0: 3}), []string{"3", "4", "5"}, nil},
+			"oldest":    {At(map[int32]int64{0: 2}), []string{"2", "3", "4", "5"}, nil},
+			"removed":   {At(map[int32]int64{0: 1}), []string{"2", "3", "4", "5"}, []int64{2}},
+			"unheard":   {At(map[int32]int64{0: 99}), []string{"2", "3", "4", "5"}, []int64{2}},
+			"unnamed":   {At(map[int32]int64{7: 3}), []string{"2", "3", "4", "5"}, nil},
 		} {
 			t.Run(name, func(t *testing.T) {
 				topic := b.Prefix + name
 				brokertest.MakeTopic(t, cfg, topic, 1, nil)
 				brokertest.Put(t, cfg, topic, 0, "0", "1", "2", "3", "4")
 				brokertest.RemoveBelow(t, cfg, topic, 2)
-				r := read(t, cfg, Options{Topic: topic, From: c.from})
+				var missed []int64
+				r := read(t, cfg, Options{Topic: topic, From: c.from, Missed: func(_ int32, next int64) {
+					missed = append(missed, next)
+				}})
 				brokertest.Await(t, r.Ready(), "the reader is ready")
 				brokertest.Put(t, cfg, topic, 0, "5")
 				got, _ := r.upTo(t, "5")
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Error(diff)
+				}
+				if diff := cmp.Diff(c.missed, missed); diff != "" {
+					t.Error("missed", diff)
 				}
 			})
 		}
@@ -401,7 +409,7 @@ func TestReaderWaitsForItsTopic(t *testing.T) {
 		brokertest.Put(t, cfg, topic, 0, "first")
 		r.upTo(t, "first")
 		brokertest.Await(t, r.Ready(), "the reader is ready")
-		if n := logs.Len(); n != 1 {
+		if n := logs.FilterMessage("waiting for a topic").Len(); n != 1 {
 			t.Errorf("logged %d lines for one wait: %v", n, logs.All())
 		}
 	})

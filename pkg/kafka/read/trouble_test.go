@@ -36,10 +36,11 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 		brokertest.Put(t, cfg, topic, 0, "0")
 		logs, _ := brokertest.LogTo(&cfg)
 		batches, proceed := make(chan Batch), make(chan struct{})
+		var missed []int64
 		r := reader(cfg, Options{Topic: topic, MaxWait: 100 * time.Millisecond, Handle: func(b Batch) {
 			batches <- b
 			<-proceed
-		}})
+		}, Missed: func(_ int32, next int64) { missed = append(missed, next) }})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -56,6 +57,9 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 		}
 		if n := logs.FilterMessage("records were removed before they were read").Len(); n != 1 {
 			t.Errorf("said so %d times: %v", n, logs.All())
+		}
+		if !slices.Equal(missed, []int64{3}) {
+			t.Errorf("missed %v, want 3", missed)
 		}
 	})
 }
@@ -168,11 +172,7 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		p.Close()
 		a.Close()
 	}
-	// kfake keeps a goroutine or two for each connection until it notices.
-	goleak.VerifyNone(
-		t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),
-		goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"),
-	)
+	brokertest.LeavesNothing(t, before)
 }
 
 // A leader that freezes keeps its connections and says nothing. Another leads

@@ -21,10 +21,11 @@ func TestMetricsOfAPuller(t *testing.T) {
 		other.Ack(other.takes(t, "0", q), wire.AckRelease)
 		other.settled(t, 1)
 		other.end()
-		p := pull(t, counted, Options{MaxWait: short})
+		p := pull(t, counted, Options{MaxWait: never})
 		p.Ack(p.takes(t, "0", q), wire.AckAccept)
 		p.settled(t, 1)
-		if r := p.fetch(t, q); r.Record != nil {
+		p.openFor(t, short, q)
+		if r := p.result(t); r.Record != nil || r.Err != nil {
 			t.Errorf("pulled again: %+v", r)
 		}
 		telemetrytest.Is(t, reg, 1, "berth_pull_fetches_total", "result", "record")
@@ -37,6 +38,7 @@ func TestMetricsOfAPuller(t *testing.T) {
 		}
 		p.open(t, q)
 		telemetrytest.Is(t, reg, 1, "berth_pull_open_fetches")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "1") // ends the fetch
 		p.result(t)
 		telemetrytest.Is(t, reg, 0, "berth_pull_open_fetches")
 		p.end()

@@ -3,6 +3,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -26,6 +28,7 @@ type testPuller struct {
 func pull(t testing.TB, cfg kafka.Config, opts Options) *testPuller {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	cfg.RequestTimeout = cmp.Or(cfg.RequestTimeout, 10*time.Minute) // a session is lost with a request that takes longer
 	p := &testPuller{Puller: NewPuller(cfg, opts), stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
@@ -45,12 +48,29 @@ func (p *testPuller) end() {
 // open begins a fetch of queues that are all in one session.
 func (p *testPuller) open(t testing.TB, queues ...wire.QueueRef) {
 	t.Helper()
-	sessions, err := p.Place(brokertest.Patient(t), queues)
+	p.openFor(t, 0, queues...)
+}
+
+// openFor begins one that lasts for so long at most.
+func (p *testPuller) openFor(t testing.TB, wait time.Duration, queues ...wire.QueueRef) {
+	t.Helper()
+	sessions, err := p.placed(t, queues...)
 	if err != nil || len(sessions) != 1 {
 		t.Fatalf("placed in %v: %v", sessions, err)
 	}
 	for id, qs := range sessions {
-		p.Open(id, qs, 0)
+		p.Open(id, qs, wait)
+	}
+}
+
+// placed places queues. A busy broker may not answer the first question in time: then it is asked again.
+func (p *testPuller) placed(t testing.TB, queues ...wire.QueueRef) (map[wire.SessionID][]wire.QueueRef, error) {
+	t.Helper()
+	for ctx := brokertest.Patient(t); ; {
+		sessions, err := p.Place(ctx, queues)
+		if len(sessions) > 0 || pace.Sleep(ctx, askAgain) != nil {
+			return sessions, err
+		}
 	}
 }
 

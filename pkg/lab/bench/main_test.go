@@ -6,16 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/leaktest"
 )
 
 func TestMain(m *testing.M) {
-	code := kafkatest.Main(m)
-	if err := goleak.Find(); code == 0 && err != nil {
-		println(err.Error())
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Main(func() int { return kafkatest.Main(m) }))
 }

@@ -20,9 +20,18 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
+// LeftError is of a run that could not delete what it had made.
+type LeftError struct{ Cause error }
+
+// Error is why it could not.
+func (e *LeftError) Error() string { return e.Cause.Error() }
+
+// Unwrap is the cause.
+func (e *LeftError) Unwrap() error { return e.Cause }
+
 // Run measures a product. What the run made is gone when it answers, also when
-// ctx ends before; a result that tells of something lost or doubled is no error
-// here.
+// ctx ends before, or there is a LeftError among what it answers; a result that
+// tells of something lost or doubled is no error here.
 func Run(ctx context.Context, o Options, p lab.Product) (Result, error) {
 	o = o.WithDefaults()
 	if err := o.Check(); err != nil {
@@ -49,15 +58,18 @@ func withRun[T any](ctx context.Context, o Options, p lab.Product, c *cloud, do 
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	if o.Prefix == "" {
 		o.Prefix = "bench-" + strings.ToLower(rand.Text()[:8]) + "."
 	}
 	b, err := startBroker(ctx, o, data)
 	if err != nil {
-		return out, err
+		return out, errors.Join(err, os.RemoveAll(data))
 	}
-	defer func() { err = errors.Join(err, b.endSoon(ctx, o.Prefix)) }()
+	defer func() {
+		if failed := errors.Join(b.endSoon(ctx, o.Prefix), os.RemoveAll(data)); failed != nil {
+			err = errors.Join(err, &LeftError{failed})
+		}
+	}()
 	r := newRun(o, p, b, c, data)
 	r.result.Settings.Files = files
 	return do(r)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -234,6 +235,7 @@ func (p *process) agent(l *life) service.Part {
 		ID: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
 		Driver:  reached,
 		Key:     p.play.keys.of(p.called()),
+		Timing:  agent.Timing{SayAgain: p.play.World.SayAgain.Duration()},
 		Journal: journal.Options{NoSync: true, Written: func() { p.written(l) }},
 	})
 	return part

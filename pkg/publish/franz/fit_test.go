@@ -4,18 +4,19 @@ package franz_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/publish"
 	"github.com/berth-project/berth/pkg/publish/franz"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 func options() publish.Options {
 	return publish.Options{Topics: wire.Topics{Prefix: wire.DefaultPrefix}}

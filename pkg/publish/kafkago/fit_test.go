@@ -4,19 +4,20 @@ package kafkago_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/segmentio/kafka-go"
-	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/publish"
 	"github.com/berth-project/berth/pkg/publish/kafkago"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Main(m.Run)) }
 
 // Settings that would lose or misplace a request are refused by name.
 func TestUnfitWriters(t *testing.T) {

@@ -4,14 +4,17 @@ package sarama_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	ibm "github.com/IBM/sarama"
 	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/publish"
 	"github.com/berth-project/berth/pkg/publish/sarama"
 	"github.com/berth-project/berth/pkg/wire"
@@ -19,14 +22,14 @@ import (
 
 func TestMain(m *testing.M) {
 	// sarama counts with go-metrics, whose one ticker can never be stopped.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	os.Exit(leaktest.Main(m.Run, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick")))
 }
 
 func options() publish.Options {
 	return publish.Options{Topics: wire.Topics{Prefix: wire.DefaultPrefix}}
 }
 
-// Settings that would lose, double or misplace a request are refused by name.
+// Settings that would lose, double, misplace or keep back a request are refused by name.
 func TestUnfitClients(t *testing.T) {
 	b := kafkatest.Embedded(t)
 	for field, change := range map[string]func(*ibm.Config){
@@ -45,6 +48,13 @@ func TestUnfitClients(t *testing.T) {
 		},
 		"Producer.Partitioner  ": func(c *ibm.Config) {
 			c.Producer.Partitioner = ibm.NewRoundRobinPartitioner
+		},
+		"Producer.Flush.Frequency":   func(c *ibm.Config) { c.Producer.Flush.Messages = 100 },
+		"Producer.Flush.Frequency ":  func(c *ibm.Config) { c.Producer.Flush.Bytes = 1 << 20 },
+		"Producer.Flush.Frequency  ": func(c *ibm.Config) { c.Producer.Flush.Messages, c.Producer.Flush.Bytes = 2, 1<<20 },
+		"   ":                        func(c *ibm.Config) { c.Producer.Flush.Messages, c.Producer.Flush.Bytes = 1, 1<<20 },
+		"    ": func(c *ibm.Config) {
+			c.Producer.Flush.Messages, c.Producer.Flush.Bytes, c.Producer.Flush.Frequency = 100, 1<<20, time.Millisecond
 		},
 		"":   func(*ibm.Config) {},
 		" ":  func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewMurmur2Partitioner },

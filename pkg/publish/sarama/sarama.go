@@ -80,7 +80,7 @@ type sender struct {
 	calls  sync.WaitGroup
 }
 
-// fit refuses settings that would lose, double or misplace requests.
+// fit refuses settings that would lose, double, misplace or keep back requests.
 func (s *sender) fit(topic string) error {
 	c := s.client.Config()
 	const remedy = "make the client with a configuration that went through Configure of this package"
@@ -96,6 +96,12 @@ func (s *sender) fit(topic string) error {
 		return publish.Unfit("Producer.Return", "false", remedy)
 	case c.Metadata.AllowAutoTopicCreation:
 		return publish.Unfit("Metadata.AllowAutoTopicCreation", "true", remedy)
+	}
+	// Without a Frequency, sarama keeps what has not come to Messages or Bytes for ever, and its Close waits for that. No
+	// message waits where Messages is 1.
+	if f := c.Producer.Flush; f.Frequency == 0 && (f.Messages > 1 || f.Messages == 0 && f.Bytes > 0) {
+		return publish.Unfit("Producer.Flush.Frequency", "0",
+			"set it, as to time.Millisecond, or leave Messages and Bytes 0 as well: fewer than these would never be sent")
 	}
 	p := c.Producer.Partitioner(topic)
 	var err error

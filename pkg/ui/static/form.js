@@ -6,16 +6,28 @@ export const empty = () => ({
   on_no_capacity: "", priority: "", preemptible: "", host: "", avoid: "",
 });
 
-// like is the query of a form that asks for a machine as an instance is.
-export const like = (i) => ({
-  project: i.project, name: i.name, flavor: i.flavor, image: i.image,
-  with: Object.entries(i.with || {}).map((choice) => choice.join("=")).join(","),
+// like is the form that asks for a machine as an instance is; flavors are all that there are. Of a flavor that is gone
+// it begins with another.
+export const like = (i, flavors) => ({
+  ...empty(), name: i.name, flavor: (offered(i, flavors) || flavors[0]).name, with: { ...i.with }, image: i.image || "",
+  metadata: Object.entries(i.metadata || {}), ssh_keys: (i.ssh_keys || []).join("\n"), attempts: String(i.attempts || ""),
+  on_no_capacity: i.on_no_capacity || "", priority: i.priority || "", preemptible: i.preemptible?.then || "",
+  host: i.pinned_to || "", avoid: (i.avoid || []).join(" "),
 });
 
-// prefilled is the form that such a query begins with; flavors are all names.
-export function prefilled({ name = "", flavor, image = "", with: chosen = "" }, flavors) {
-  const choices = Object.fromEntries(words(chosen).map((choice) => choice.split("=")));
-  return { ...empty(), name, image, flavor: flavors.includes(flavor) ? flavor : flavors[0], with: choices };
+const offered = (i, flavors) => flavors.find((f) => f.name === i.flavor);
+
+// unlike is what of the instance is not in that form, in words.
+export function unlike(i, flavors) {
+  const axes = (offered(i, flavors) || flavors[0]).capabilities || [];
+  return [
+    !offered(i, flavors) && `flavor ${i.flavor}, which is not offered any more`,
+    ...Object.entries(i.with || {}).filter(([axis]) => !axes.includes(axis)).map((choice) => choice.join("=")),
+    i.group && `group ${i.group}`, i.reservation && `reservation ${i.reservation}`,
+    i.placeholder && `placeholder of reservation ${i.placeholder.reservation}`, i.set && `its set of ${i.set.size}`,
+    i.preemptible && `the grace of ${i.preemptible.grace} for its guest`,
+    "its deadline and its user data, if it had some: the node does not tell them",
+  ].filter(Boolean);
 }
 
 const words = (text) => text.split(/[\s,]+/).filter(Boolean);

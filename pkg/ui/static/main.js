@@ -6,7 +6,7 @@ import { Dialog } from "./dialog.js";
 import { live } from "./live.js";
 import { parse, to } from "./route.js";
 import { begin, choose, operates, session, signOut } from "./session.js";
-import { Field, Head, Note, Refused } from "./views.js";
+import { Field, Head, kept, Note, Refused } from "./views.js";
 import * as boot from "./pages/boot.js";
 import * as flavors from "./pages/flavors.js";
 import * as host from "./pages/host.js";
@@ -19,13 +19,13 @@ import * as queues from "./pages/queues.js";
 import * as quotas from "./pages/quotas.js";
 
 // A page has a title, load, which reads what it shows, and view, which is a function of that; changes says which changes of
-// instances bring something new. Those with a second part
-// in their path are of one thing.
+// instances bring something new. frame draws the title and the filters around rows, or around a notice while there are
+// none. Those with a second part in their path are of one thing.
 const pages = { overview, instances, boot, queues, hosts, quotas, flavors };
 const single = { instances: instance, queues: queue, hosts: host };
 
 const root = document.getElementById("app");
-let at = null; // what is shown: { page, route, data, problem, follow }
+let at = null; // what is shown: { page, route, asks, data, problem, fresh, moved, follow }
 let ask = null; // the question that is open
 let said = null; // what the last action came to: { kind, text }
 let refused = null; // why nobody is signed in: { problem, why }
@@ -68,8 +68,11 @@ function show() {
   const route = parse(location.hash);
   const name = pages[route.path[0]] ? route.path[0] : "overview";
   const page = (route.path[1] && single[name]) || pages[name];
-  const same = at && at.page === page && at.route.path.join() === route.path.join();
-  const here = { page, name, route, data: same ? at.data : null, problem: null, fresh: !same };
+  // What was read for another project, filter or page of a list is not shown under this one's name.
+  const asks = JSON.stringify([route.path, { project: session.project, ...route.query }]);
+  const same = at && at.page === page && at.asks === asks;
+  const moved = at?.page !== page || at.route.path.join() !== route.path.join();
+  const here = { page, name, route, asks, data: same ? at.data : null, problem: null, fresh: !same, moved };
   at = here;
   if (!same) {
     said = null;
@@ -139,7 +142,7 @@ function Who() {
   return h("div", { class: "who" },
     h("label", { for: "project" }, "Project"),
     h("input", {
-      id: "project", list: "projects", value: context.project, spellcheck: false,
+      id: "project", list: "projects", value: kept("project", context.project), spellcheck: false,
       onChange: (e) => { const p = e.target.value.trim() || "default"; choose(p); context.go([at.name], { project: p }); },
     }),
     h("datalist", { id: "projects" }, projects.map((p) => h("option", { key: p, value: p }))),
@@ -163,7 +166,8 @@ function Body() {
   }
   const kept = problem && h(Refused, { problem, what: data ? "What follows is not fresh: " : "This cannot be shown: " });
   if (data) return [kept, page.view(data, context, route)];
-  return [h(Head, { title: page.title }), kept || h("p", { class: "dim" }, "Reading …")];
+  const instead = kept || h("p", { class: "dim" }, "Reading …");
+  return page.frame ? [null, page.frame(context, route, instead)] : [h(Head, { title: page.title }), instead];
 }
 
 const Shell = () => h("div", { class: "shell" },
@@ -185,7 +189,8 @@ function draw() {
   document.title = (title?.textContent || at.page.title) + " · Berth";
   if (title && at.fresh && at.data) {
     at.fresh = false;
-    if (!document.activeElement || document.activeElement === document.body || document.activeElement.closest("nav, main")) title.focus({ preventScroll: true });
+    const focus = document.activeElement;
+    if (!focus || focus === document.body || (at.moved && focus.closest("nav, main"))) title.focus({ preventScroll: true });
   }
 }
 

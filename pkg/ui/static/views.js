@@ -69,7 +69,8 @@ export function Meter({ used, total, of }) {
 
 // Standings says what every host is to one machine, and to operators which are nearest.
 export function Standings({ hosts, link }) {
-  const parts = standingNames.map((name) => [...standing(name), hosts.by[name] || 0]);
+  const names = new Set([...standingNames, ...Object.keys(hosts.by)]);
+  const parts = [...names].map((name) => [...standing(name), hosts.by[name] || 0]);
   return h("div", null,
     hosts.total ? h(Bar, { label: plural(hosts.total, "host"), parts }) : h("p", { class: "dim" }, "There are no hosts yet."),
     h(Facts, { of: [
@@ -105,12 +106,23 @@ export const Pager = ({ first, next, shown }) => (first || next) ? h("nav", { cl
   next && h("a", { class: "button", href: next }, "Next page"),
   h("span", { class: "dim" }, shown)) : null;
 
+const drawn = {}; // the values of fields, by id
+
+// kept is the value of a field that counts when it is left: what is typed until then stays when the page is drawn
+// again, unless with another value, as after a way back.
+export function kept(id, value) {
+  const same = drawn[id] === value;
+  drawn[id] = value;
+  return same && document.activeElement?.id === id ? undefined : value;
+}
+
 // Field is an input with its label and what is wrong with it.
 export function Field({ name, label, hint, errors, children, ...input }) {
   const id = "f-" + name;
   const about = [hint && id + "-hint", errors?.length && id + "-error"].filter(Boolean).join(" ") || undefined;
   const tag = input.type === "textarea" ? "textarea" : children ? "select" : "input";
   if (tag === "textarea") delete input.type;
+  if (tag === "input" && input.onChange) input.value = kept(id, input.value);
   return h("div", { class: "field" }, h("label", { for: id }, label),
     h(tag, { id, name, "aria-describedby": about, "aria-invalid": errors?.length ? "true" : undefined, autocomplete: "off", ...input }, children),
     hint && h("p", { class: "hint", id: id + "-hint" }, hint),

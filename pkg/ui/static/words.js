@@ -80,6 +80,7 @@ export function kind(state) {
 const standings = {
   fits: ["ok", "can take it now"],
   "failed-there": ["ok", "can, though an attempt failed there"],
+  "mistrusts-image": ["ok", "can, though the image failed there"],
   full: ["warn", "full"],
   draining: ["busy", "draining"],
   disabled: ["busy", "disabled"],
@@ -87,6 +88,7 @@ const standings = {
   twin: ["bad", "two agents of one name"],
   silent: ["bad", "silent"],
   "lacks-key": ["bad", "without the key of its user data"],
+  "group-rule": ["warn", "kept out by the rule of its group"],
   "too-small": ["dim", "too small even when empty"],
   "lacks-trait": ["dim", "with the wrong traits"],
   avoided: ["dim", "that it avoids"],

@@ -35,7 +35,7 @@ const (
 	FailureClass_FAILURE_CLASS_HOST FailureClass = 1
 	// Took too long and was undone; tried elsewhere.
 	FailureClass_FAILURE_CLASS_TIMEOUT FailureClass = 2
-	// The request's own fault (no such image, bad user data); not tried again.
+	// The request's own fault (its image names other files, bad user data); not tried again.
 	FailureClass_FAILURE_CLASS_REQUEST FailureClass = 3
 	// The host knows nothing of the claim it was granted.
 	FailureClass_FAILURE_CLASS_UNKNOWN_CLAIM FailureClass = 4

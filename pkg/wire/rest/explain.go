@@ -36,7 +36,7 @@ type Standings struct {
 	Now     uint32            `json:"now" doc:"Can take it now."`
 	Later   uint32            `json:"later" doc:"Can take it once something changes there."`
 	Never   uint32            `json:"never" doc:"Cannot take it, whatever becomes free there."`
-	By      map[string]uint32 `json:"by" doc:"Hosts by what they are to it: fits, failed-there, mistrusts-image, full, quarantined, draining, disabled, twin, silent, lacks-key, too-small, lacks-trait, avoided, pinned-elsewhere. What no host is, is left out."`
+	By      map[string]uint32 `json:"by" doc:"Hosts by what they are to it: fits, failed-there, mistrusts-image, full, quarantined, draining, disabled, twin, silent, lacks-key, group-rule, too-small, lacks-trait, avoided, pinned-elsewhere. What no host is, is left out."`
 	Short   []Shortage        `json:"short" nullable:"false" doc:"Of what full hosts have too little free; what most of them lack comes first."`
 	Traits  []UnfitTrait      `json:"traits" nullable:"false" doc:"Traits for which hosts do not do."`
 	Room    int64             `json:"room" doc:"How many such machines hosts have room for now."`

@@ -4,7 +4,9 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -117,13 +119,23 @@ func (p *Problem) Compute() *compute.Error {
 	return e
 }
 
-// Foreign is the problem of an answer that is none of ours.
-func Foreign(status int) *Problem {
-	return &Problem{
-		Kind: kindOf(status).String(), Status: status, Title: http.StatusText(status),
-		Message: "the server answered " + http.StatusText(status),
-		Remedy:  "is this the address of a Berth API node?",
+// Foreign is the error of an answer that is none of ours.
+func Foreign(status int) *compute.Error {
+	return &compute.Error{
+		Kind: kindOf(status), Message: "the server answered " + http.StatusText(status),
+		Remedy: "is this the address of a Berth API node?", Cause: foreignAnswer(status),
 	}
+}
+
+// foreignAnswer is the HTTP status of an answer that is none of ours.
+type foreignAnswer int
+
+func (s foreignAnswer) Error() string { return "HTTP status " + strconv.Itoa(int(s)) }
+
+// IsForeign says whether an error is of an answer that is none of ours: a proxy's, say, that has no API node to ask.
+func IsForeign(err error) bool {
+	var status foreignAnswer
+	return errors.As(err, &status)
 }
 
 // Error is the one line for logs.

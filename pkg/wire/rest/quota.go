@@ -22,13 +22,62 @@ type QuotaLimits struct {
 func (q QuotaLimits) Classes() (compute.ClassLimits, error) {
 	out := compute.ClassLimits{}
 	for _, name := range slices.Sorted(maps.Keys(q.Priorities)) {
-		p, err := compute.ParsePriority(name)
-		if err != nil || name == "" {
-			return nil, compute.Invalid("priorities", name, `give limits for "low", "normal" or "high"`)
+		p, err := limitedClass(name)
+		if err != nil {
+			return nil, err
 		}
 		out[p] = q.Priorities[name]
 	}
 	return out.Tidy(), nil
+}
+
+// limitedClass is the class of priority that limits are for, by its name.
+func limitedClass(name string) (compute.Priority, error) {
+	p, err := compute.ParsePriority(name)
+	if err != nil || name == "" {
+		return p, compute.Invalid("priorities", name, `give limits for "low", "normal" or "high"`)
+	}
+	return p, nil
+}
+
+// QuotaChange changes some of a project's own limits. As a JSON merge patch has it (RFC 7396), what is left out stays.
+type QuotaChange struct {
+	Limits map[compute.ResourceClass]*int64 `json:"limits,omitempty" doc:"Limits to set, of the same classes as in set-quota; null takes one out, so that the default quota's counts."`
+
+	Priorities map[string]map[compute.ResourceClass]*int64 `json:"priorities,omitempty" doc:"The same of the limits for instances of one class of priority: by low, normal or high."`
+
+	Weight *uint32 `json:"weight,omitempty" maximum:"100" doc:"0: that of the default quota, or 1."`
+}
+
+// Apply is a quota after the change.
+func (c QuotaChange) Apply(q compute.Quota) (compute.Quota, error) {
+	apply := func(to compute.Resources, changes map[compute.ResourceClass]*int64) compute.Resources {
+		out := compute.Resources{}
+		maps.Copy(out, to)
+		for class, limit := range changes {
+			if limit == nil {
+				delete(out, class)
+				continue
+			}
+			out[class] = *limit
+		}
+		return out
+	}
+	q.Limits, q.Classes = apply(q.Limits, c.Limits), maps.Clone(q.Classes)
+	if q.Classes == nil {
+		q.Classes = compute.ClassLimits{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Priorities)) {
+		p, err := limitedClass(name)
+		if err != nil {
+			return q, err
+		}
+		q.Classes[p] = apply(q.Classes[p], c.Priorities[name])
+	}
+	if c.Weight != nil {
+		q.Weight = *c.Weight
+	}
+	return q, nil
 }
 
 // FromClassLimits shows limits for classes of priority; nil for none.

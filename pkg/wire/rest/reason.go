@@ -207,6 +207,8 @@ func endSentence(r *compute.Reason) string {
 		return "there was another request before, which differs"
 	case compute.AttemptOver:
 		return "another claim was first"
+	case compute.LeftAlone:
+		return "a machine is left alone"
 	case compute.Unsigned, compute.Forged, compute.Replayed, compute.ForeignProject:
 		if r.Host == "" {
 			return "no publisher that may write it has signed it"

@@ -63,8 +63,8 @@ func FromReserve(v compute.Reserve, count int) Reservation {
 type ReservationView struct {
 	Project   compute.Project         `json:"project"`
 	Name      compute.ReservationName `json:"name"`
-	State     string                  `json:"state" enum:"accepted,waiting,held,ended" doc:"accepted: not decided yet. waiting: some of it has no room, as of one that has not begun, or its host is silent. held: hosts hold room for all of it. ended: its time is over, it was deleted, or it was refused."`
-	Reason    *Reason                 `json:"reason,omitempty" doc:"Why it was refused, or has ended."`
+	State     string                  `json:"state" enum:"accepted,waiting,held,ended" doc:"accepted: not decided yet. waiting: some of it has no room, as of one that has not begun, or its host is silent, or a placeholder of it has ended. held: hosts hold room for all of it. ended: its time is over, it was deleted, or it was refused."`
+	Reason    *Reason                 `json:"reason,omitempty" doc:"Why it was refused, or has ended. While it is waiting: that some of its placeholders have ended, so that hosts will never hold all of it; it is left out once their records are gone."`
 	Flavor    compute.FlavorName      `json:"flavor"`
 	With      compute.Choices         `json:"with,omitempty"`
 	Queue     compute.QueueName       `json:"queue" doc:"Where its placeholders wait for hosts."`

@@ -85,7 +85,8 @@ func TestReasonThereAndBack(t *testing.T) {
 		"there was another request before, which differs: name": {Code: compute.RequestDiffers, Detail: "name"},
 		"it does not count as host h1's: why":                   {Code: compute.Forged, Host: "h1", Detail: "why"},
 		"no publisher that may write it has signed it: why":     {Code: compute.ForeignProject, Detail: "why"},
-		"Later": {Code: "Later"},
+		"a machine is left alone: why":                          {Code: compute.LeftAlone, Detail: "why"},
+		"Later":                                                 {Code: "Later"},
 	} {
 		body := through(t, FromReason(&r))
 		if body.Message != want {
@@ -206,7 +207,7 @@ func TestProblemsOfOthers(t *testing.T) {
 		429: compute.KindUnavailable, 500: compute.KindInternal, 502: compute.KindUnavailable,
 		503: compute.KindUnavailable, 504: compute.KindTimeout,
 	} {
-		if e := Foreign(status).Compute(); e.Kind != want || e.Message == "" || e.Remedy == "" {
+		if e := Foreign(status); e.Kind != want || e.Message == "" || e.Remedy == "" {
 			t.Errorf("%d: %+v", status, e)
 		}
 		if e := (&Problem{Status: status, Title: "Oh"}).Compute(); e.Kind != want || e.Error() != "Oh" {

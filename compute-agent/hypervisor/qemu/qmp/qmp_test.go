@@ -154,6 +154,7 @@ func TestDialWaitsForItsTurn(t *testing.T) {
 			if err != nil {
 				return
 			}
+			defer conn.Close() // not before all is over, by the garbage collector
 			conn.Write([]byte(greeting + "\n" + `{"return":{},"id":"1"}` + "\n"))
 		}
 	}()

@@ -3,6 +3,7 @@
 package brokertest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,17 +23,33 @@ func Counting(cfg kafka.Config) (kafka.Config, *prometheus.Registry) {
 // Becomes waits until a metric has a value.
 func Becomes(t *testing.T, g prometheus.Gatherer, want float64, family string, labels ...string) {
 	t.Helper()
+	becomes(t, want, fmt.Sprint(family, labels), func() float64 {
+		got, _ := telemetrytest.Value(t, g, family, labels...)
+		return got
+	})
+}
+
+// SumBecomes waits until what a histogram has seen adds up to a value.
+func SumBecomes(t *testing.T, g prometheus.Gatherer, want float64, family string, labels ...string) {
+	t.Helper()
+	becomes(t, want, fmt.Sprint("the sum of ", family, labels), func() float64 {
+		return telemetrytest.Sum(t, g, family, labels...)
+	})
+}
+
+func becomes(t *testing.T, want float64, what string, read func() float64) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for ctx := Patient(t); ; {
-		got, _ := telemetrytest.Value(t, g, family, labels...)
+		got := read()
 		if got == want {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s %v stays at %v, want %v", family, labels, got, want)
+			t.Fatalf("%s stays at %v, want %v", what, got, want)
 		}
 	}
 }

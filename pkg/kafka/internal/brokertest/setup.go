@@ -188,9 +188,12 @@ func Describe(ctx context.Context, cl *kgo.Client, topic string) (kmsg.MetadataR
 	return resp.Topics[0], kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 }
 
+// Put writes values to a partition, one after the other. A broker hears late of a new topic.
 func Put(t testing.TB, cfg kafka.Config, topic string, partition int32, values ...string) {
 	t.Helper()
-	cl, err := kafka.NewClient(cfg, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	cl, err := kafka.NewClient(
+		cfg, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.UnknownTopicRetries(-1),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

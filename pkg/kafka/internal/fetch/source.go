@@ -309,7 +309,8 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32) (View, error) {
 	return next, leaderless
 }
 
-// Offsets asks the leaders where partitions begin or end, all or none.
+// Offsets asks the leaders where partitions begin or end. With an error it gives those that were answered: one that its
+// broker refuses holds up no other of that broker.
 func (s *Source) Offsets(ctx context.Context, v View, partitions []int32, what int64) (map[int32]int64, error) {
 	byBroker := map[int32][]int32{}
 	for _, p := range partitions {
@@ -360,16 +361,17 @@ func (s *Source) offsetsAt(
 	offsets := map[int32]int64{}
 	for _, t := range kresp.(*kmsg.ListOffsetsResponse).Topics {
 		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, s.denied(err)
+			if refused := kerr.ErrorForCode(p.ErrorCode); refused != nil {
+				err = s.denied(refused)
+				continue
 			}
 			offsets[p.Partition] = p.Offset
 		}
 	}
-	if len(offsets) != len(partitions) {
-		return nil, kerr.UnknownTopicOrPartition
+	if err == nil && len(offsets) != len(partitions) {
+		err = kerr.UnknownTopicOrPartition
 	}
-	return offsets, nil
+	return offsets, err
 }
 
 func replaced(topic string) error {

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/berth-project/berth/pkg/leaktest"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leaktest.Main(m.Run))
 }
 
 // work does what an order says: "breaks" after the first question, "refuses" to

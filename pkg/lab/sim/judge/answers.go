@@ -31,14 +31,14 @@ func checkDenied(r *Recording) (wrong []Violation) {
 		return nil
 	}
 	for _, d := range r.Denials {
-		if d.Reason != nil && d.Reason.Code == compute.GroupRule && len(r.Schedule.Faults) > 0 {
-			continue // another conductor may grant what is repeated
-		}
 		for n, w := range r.Log {
 			i := w.Instance
 			granted := i.State == compute.StateStarting && i.ID == d.Instance && i.Claim == d.Claim && i.Host == d.Host
 			if !granted || r.overBefore(n, d) {
 				continue
+			}
+			if r.mayForget(d) && r.owned(w.Partition, w.Seen).After(d.Seen) {
+				break // the next owner decides anew
 			}
 			wrong = append(wrong, broken("denied", i.ID, d.Seen,
 				"the claim of attempt %d of %s by %s is denied at %s, and was granted at %s (%s)",
@@ -47,6 +47,21 @@ func checkDenied(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
+// the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
+// repeated.
+func (r *Recording) mayForget(d Denied) bool {
+	times := 0
+	for _, c := range r.Claims {
+		if c.Claim == d.Claim {
+			times++
+		}
+	}
+	byRule := d.Reason != nil && d.Reason.Code == compute.GroupRule
+	i := r.last()[d.Instance]
+	return byRule || times > 1 && i.Boot.Set().ID != ""
 }
 
 // overBefore says whether a grant of the log was over when a claim was denied: by what was

@@ -38,7 +38,18 @@ func (r *Recording) crawls() bool {
 	return r.Schedule.World.Sips && r.Schedule.World.Latency > 0.02
 }
 
-// checkBeside: while one partition has no leader, what is of the others is answered, started and deleted.
+// crawled is how far conductors may be behind then: of each instance they read a request, a claim and that it runs, and
+// each costs them the way there and back twice, to read it and to write what follows. A message takes half of the
+// world's latency on average.
+func (r *Recording) crawled() time.Duration {
+	if !r.crawls() {
+		return 0
+	}
+	return time.Duration(3*2*len(r.last())) * r.Schedule.World.Latency.Duration()
+}
+
+// checkBeside: while one partition has no leader, what is of the others is answered, started and deleted, and ends by
+// its deadline.
 func checkBeside(r *Recording) (wrong []Violation) {
 	if len(r.Leaderless) == 0 || len(r.Leaderless) != len(r.Schedule.Faults) || r.Schedule.World.Deaf {
 		return nil // other things go wrong too
@@ -62,6 +73,19 @@ func checkBeside(r *Recording) (wrong []Violation) {
 	}
 	if r.crawls() {
 		return wrong
+	}
+	for n, v := range r.versions() {
+		w, i := v.Written, v.Instance
+		if i.State != compute.StateQueued {
+			continue
+		}
+		due, what := r.waitsUntil(i, w.Seen, v.asked)
+		late := r.orTakenOver(w.Partition, due, r.besideTime())
+		if !due.Before(w.Seen) && during(i.Project, due, late) && r.over(n).After(late) {
+			wrong = append(wrong, broken("beside", i.ID, due,
+				"%s waits until %s, and its %s was over at %s, though only a partition of other projects has no leader",
+				i.Boot.Name, r.At(r.over(n)), what, r.At(due))...)
+		}
 	}
 	for n, w := range r.Log {
 		i, due := w.Instance, r.goesOnBy(w)
@@ -92,16 +116,22 @@ func (r *Recording) comesOrGoes(b *compute.Boot) bool {
 // listens is for how long a new owner of a partition does not believe hosts that what was there is gone.
 const listens = compute.SilentAfter / 2
 
-// goesOnBy is until when what starts or is deleted has to go on. A takeover of its partition before that makes it
-// later, and so does one in the last half a minute: the new owner believes only then what hosts say of what is gone.
+// goesOnBy is until when what starts or is deleted has to go on.
 func (r *Recording) goesOnBy(w Written) time.Time {
 	longest := r.besideTime()
 	for _, h := range r.Schedule.World.Hosts {
 		longest = max(longest, r.besideTime()+h.Prepare.Duration()+h.Launch.Duration()+h.Destroy.Duration())
 	}
-	due := w.Seen.Add(longest)
+	return r.orTakenOver(w.Partition, w.Seen, longest)
+}
+
+// orTakenOver is when what may take so long from a time on is over. A takeover of its partition before that makes it
+// later, and so does one in the half a minute before that time: the new owner believes only then what hosts say of what
+// is gone.
+func (r *Recording) orTakenOver(partition int32, from time.Time, longest time.Duration) time.Time {
+	due := from.Add(longest)
 	for _, o := range r.Owners {
-		if o.Partition == w.Partition && o.Seen.After(w.Seen.Add(-listens)) && !o.Seen.After(due) {
+		if o.Partition == partition && o.Seen.After(from.Add(-listens)) && !o.Seen.After(due) {
 			due = latest(due, o.Seen.Add(listens+longest))
 		}
 	}

@@ -23,6 +23,10 @@ func TestCheckBeside(t *testing.T) {
 		r.Log[len(r.Log)-1].Seen = moment(20)
 		r.Log[len(r.Log)-2].Instance.State = was
 	}
+	waits := func(r *Recording, deadline schedule.Seconds) {
+		r.Log = r.Log[:1]
+		r.Log[0].Instance.Deadline = moment(deadline)
+	}
 	sees(t, checkBeside, map[string]func(*Recording){
 		"right: all is in time":                  func(r *Recording) { away(r, "requests", 1, 60) },
 		"beside: boot of vm-1, asked at 1":       func(r *Recording) { late(away(r, "requests", 1, 60)) },
@@ -69,6 +73,17 @@ func TestCheckBeside(t *testing.T) {
 		"right: reports are read one by one": func(r *Recording) {
 			last(away(r, "reports", 1, 60), compute.StateStarting)
 			r.Log[len(r.Log)-1].Seen, r.Schedule.World.Latency, r.Schedule.World.Sips = moment(50), 0.05, true
+		},
+		"beside: vm-1 waits until 120.000s, and its deadline was over at 20": func(r *Recording) {
+			waits(away(r, "reports", 1, 60), 20)
+		},
+		"right: its deadline is over in time, or the partition had a leader then": func(r *Recording) {
+			waits(away(r, "reports", 1, 60), 46)
+		},
+		"right: its deadline is over, of the partition": func(r *Recording) { waits(away(r, "reports", 0, 60), 20) },
+		"right: its deadline is over, and its partition is taken over": func(r *Recording) {
+			waits(away(r, "reports", 1, 60), 20)
+			r.Owners = append(r.Owners, Owned{Seen: moment(19), Partition: 0})
 		},
 		"right: starting, of the partition": func(r *Recording) { last(away(r, "reports", 0, 60), compute.StateStarting) },
 		"right: it is queued for long":      func(r *Recording) { last(away(r, "reports", 1, 60), compute.StateQueued) },

@@ -28,6 +28,9 @@ const (
 	// it that it must not take, one a call, and then finds that nothing lies behind.
 	leftFor = 2 * time.Second
 	walks   = int(callsIn/leftFor) + 1
+	// besides is how often it comes to them in one walk where other hosts walk there too: each finds what the others do
+	// not have at that moment, and goes once more when they have given it back.
+	besides = 2
 )
 
 // checkCalls: a host to which nothing comes does not ask for work again and again.
@@ -35,7 +38,10 @@ func checkCalls(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 {
 		return nil
 	}
-	waits := r.waits()
+	waits, often := r.waits(), walks
+	if len(r.Schedule.World.Hosts) > 1 {
+		often *= besides
+	}
 	for _, h := range r.Schedule.World.Hosts {
 		at := r.Fetches[h.ID]
 		others := slices.DeleteFunc(slices.Clone(waits), func(w waiting) bool { return r.mayRun(w.instance, h) })
@@ -47,7 +53,7 @@ func checkCalls(r *Recording) (wrong []Violation) {
 			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			useless := useless(others, span{from.Add(-leftFor), from.Add(callsIn)}) // it looks there once more
 			came := r.came(span{from.Add(-time.Second), from.Add(callsIn)})
-			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless + callsWork*came
+			m := n + mostCalls + callsBuild*begun + callsRing*rings + often*useless + callsWork*came
 			if m < len(at) && at[m].Sub(from) <= callsIn {
 				wrong = append(wrong, broken("calls", "", at[m],
 					"%s asked for work %d times from %s to %s, began with %d builds, was rung %d times, came to %d that "+

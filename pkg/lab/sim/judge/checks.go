@@ -77,7 +77,8 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	well := r.well()
 	took := r.Placed.Sub(well)
 	id := r.idIn(r.Awaited)
-	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(id, well) {
+	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(id, well)+
+		r.crawled() {
 		wrong = append(
 			wrong,
 			broken(

@@ -59,7 +59,19 @@ func TestCheckEnded(t *testing.T) {
 	sees(t, checkEnded, map[string]func(*Recording){
 		"right: within 90 s of the calm":                             func(r *Recording) { placed(r, 149) },
 		"I6: 1m31s after everything was up and well: vm-1 is queued": func(r *Recording) { placed(r, 151) },
-		"right: a clone's host takes nothing until 119":              func(r *Recording) { clone(r); placed(r, 208) },
+		"right: one instance, read in 0.6 s at most": func(r *Recording) {
+			r.Schedule.World.Sips, r.Schedule.World.Latency = true, 0.1
+			placed(r, 150.5)
+		},
+		"I6: 1m31s after everything": func(r *Recording) {
+			r.Schedule.World.Sips, r.Schedule.World.Latency = true, 0.1
+			placed(r, 150.7)
+		},
+		"I6: 1m31s after everything was": func(r *Recording) { // what one fetch brings is all that there is
+			r.Schedule.World.Latency = 0.3
+			placed(r, 150.7)
+		},
+		"right: a clone's host takes nothing until 119": func(r *Recording) { clone(r); placed(r, 208) },
 		"I6: 1m31s": func(r *Recording) { clone(r); placed(r, 210) },
 		"right: a host that was wiped beside its clone is believed from 719": func(r *Recording) {
 			clone(r)

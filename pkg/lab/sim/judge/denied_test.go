@@ -34,3 +34,32 @@ func TestCheckDenied(t *testing.T) {
 		}
 	}
 }
+
+// What is in no record the next owner does not know, where it reads a repetition of the claim.
+func TestCheckDeniedOfASet(t *testing.T) {
+	// denied has the claim of one of a set be denied, and granted by the next owner at 4 s.
+	denied := func(times int, taken schedule.Seconds) func(*Recording) {
+		return func(r *Recording) {
+			for n := range r.Log {
+				r.Log[n].Instance.Boot.Rules = compute.RulesOf("", compute.Set{ID: "set-1", Size: 2}, compute.PriorityNormal)
+			}
+			claim := compute.Report{Op: compute.ReportClaim, Instance: madeID, Attempt: 1, Claim: "c1", Host: "host-1"}
+			for range times {
+				r.Claims = append(r.Claims, Claimed{moment(2.4), claim})
+			}
+			c := compute.Command{Op: compute.CommandDeny, Instance: madeID, Attempt: 1, Claim: "c1", At: moment(2.5)}
+			r.Denials = []Denied{{moment(2.5), "host-1", c}}
+			r.Owners = append(r.Owners, Owned{Seen: moment(taken)})
+		}
+	}
+	sees(t, checkDenied, map[string]func(*Recording){
+		"right: it is repeated":          denied(2, 2.8),
+		"is denied at 2.500s, and":       denied(1, 2.8),
+		"is denied at 2.500s, and was":   denied(2, 2.2),
+		"is denied at 2.500s, and was g": denied(2, 90),
+		"right: it is denied by the rule of its group": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Denials[0].Reason = &compute.Reason{Code: compute.GroupRule}
+		},
+	})
+}

@@ -37,7 +37,7 @@ func TestCheckOrphans(t *testing.T) {
 
 // A machine may be lost whose place was taken, and that of nothing else.
 func TestCheckKeptAndLost(t *testing.T) {
-	lost := func(why compute.ReasonCode) func(*Recording) {
+	lost := func(why compute.ReasonCode, at schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
 			noticed(r, 20, 20)
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultRename, Who: "host-1"}}
@@ -45,16 +45,38 @@ func TestCheckKeptAndLost(t *testing.T) {
 			r.Machines = append(r.Machines, gone)
 			i := r.Log[len(r.Log)-1].Instance
 			i.State, i.Reason = compute.StateError, &compute.Reason{Code: why}
-			r.logged(42, i)
+			r.logged(at, i)
+		}
+	}
+	// givenUp is a placeholder that its drained host gives up beside a copy of it, and that is offered again much later.
+	givenUp := func(change func(*Recording)) func(*Recording) {
+		return func(r *Recording) {
+			last := &r.Log[len(r.Log)-1].Instance
+			last.Boot.AsPlaceholder(compute.Placeholder{Of: "r"})
+			r.asks(35, schedule.Load{Op: schedule.LoadHost, Host: "host-1", Wish: "drain"}, nil)
+			r.Clones = append(r.Clones, Cloned{Of: "host-1", From: moment(30), To: moment(90)})
+			lost(compute.HostLost, 240)(r)
+			r.Log[len(r.Log)-1].Instance.State = compute.StateQueued
+			change(r)
 		}
 	}
 	sees(t, checkKept, map[string]func(*Recording){
-		"right: its place was taken":   lost(compute.Preempted),
-		"vm-1 was active on host-1, a": lost(compute.HostLost),
+		"right: a placeholder that its drained host gave up": givenUp(func(*Recording) {}),
+		"vm-1 was active on host-1, and was destroyed there": givenUp(func(r *Recording) { r.Clones = nil }),
+		"vm-1 was active on host-1, and was destroyed":       givenUp(func(r *Recording) { r.Asks = r.Asks[:1] }),
+		"vm-1 was active on host-1, and was": givenUp(func(r *Recording) {
+			for i := range r.Log {
+				r.Log[i].Instance.Boot.AsPlaceholder(compute.Placeholder{})
+			}
+		}),
+		"right: its place was taken": lost(compute.Preempted, 42),
+		"right: its place was taken, and its host's word did not count for a time": lost(compute.Preempted, 240),
+		"vm-1 was active on host-1, a":                                             lost(compute.HostLost, 42),
+		"vm-1 was active on host-1":                                                lost(compute.HostLost, 240),
 	})
 	sees(t, checkLost, map[string]func(*Recording){
-		"right: its place was taken": lost(compute.Preempted),
-		"vm-1 was lost, and its":     lost(compute.HostLost),
+		"right: its place was taken": lost(compute.Preempted, 42),
+		"vm-1 was lost, and its":     lost(compute.HostLost, 42),
 	})
 }
 

@@ -40,11 +40,12 @@ func checkNeeded(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// inQueue is a time in which work waited in a queue, and since when that had been queued.
+// inQueue is a time in which work waited in a queue, and when that was asked for: from then on it waits, though its
+// partition may have no leader and its record come later.
 type inQueue struct {
 	span
 	queue compute.QueueName
-	since time.Time
+	asked time.Time
 }
 
 // neededFor says whether something waited for which notice was given that was seen in the log at a time.
@@ -60,7 +61,7 @@ func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time
 	after := r.Schedule.World.Savings().After
 	for _, w := range waits {
 		if w.queue == n.Queue && w.from.Before(seen) && w.to.After(decided.Add(-long)) &&
-			!w.since.After(seen.Add(-after)) {
+			!w.asked.After(seen.Add(-after)) {
 			return true
 		}
 	}
@@ -69,18 +70,15 @@ func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time
 
 // allInQueues are the times in which each work waited.
 func (r *Recording) allInQueues() (all []inQueue) {
-	since := map[compute.InstanceID]time.Time{}
+	asked := r.wanted()
 	for at, w := range r.Log {
 		i := w.Instance
-		if since[i.ID].IsZero() {
-			since[i.ID] = w.Seen
-		}
 		if w.Removed || i.State != compute.StateQueued || i.IsPlaceholder() || i.Boot.Reservation() != "" {
 			continue
 		}
 		q, _ := lineOf(i)
 		for _, free := range r.unclaimed(i, span{latest(w.Seen, i.PublishAt), r.over(at)}) {
-			all = append(all, inQueue{free, q, since[i.ID]})
+			all = append(all, inQueue{free, q, asked[i.Boot.Name].Began})
 		}
 	}
 	return all

@@ -115,6 +115,10 @@ func checkTimers(r *Recording) (wrong []Violation) {
 // conductor has taken its partition over, work is in its queue at the latest.
 const republished = 20 * time.Second
 
+// startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all
+// that conductors and hosts have written meanwhile.
+const startsLate = 2 * time.Minute
+
 // work is what a record of a queue is about.
 type work struct {
 	id      compute.InstanceID
@@ -155,6 +159,9 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		awaits := i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen)
 		if awaits || !r.upgraded(i).IsZero() {
 			due = due.Add(30 * time.Second) // it may have awaited its tier, or agents, and its next owner cannot know that
+		}
+		if i.Boot.Priority() != compute.PriorityNormal && r.crawls() {
+			due = due.Add(startsLate) // its tier is made by a queue manager
 		}
 		if r.over(n).Before(due) {
 			continue

@@ -34,3 +34,26 @@ func TestCheckTaken(t *testing.T) {
 		},
 	})
 }
+
+// A class other than normal may wait for a queue manager that reads what was written while it was away.
+func TestCheckPublished(t *testing.T) {
+	// never has vm-1 wait for a time, in a queue that it never comes into.
+	never := func(until schedule.Seconds, p compute.Priority, sips bool) func(*Recording) {
+		return func(r *Recording) {
+			r.Schedule.World.Sips, r.Schedule.World.Latency = sips, 0.1
+			i := r.Log[0].Instance
+			i.Boot.Rules = &compute.PlacementRules{Priority: p}
+			r.Log, r.Builds = r.Log[:0], nil
+			r.logged(2, i)
+			i.State = compute.StateDeleted
+			r.logged(until, i)
+		}
+	}
+	sees(t, checkPublished, map[string]func(*Recording){
+		"right: its end comes first":             never(70, compute.PriorityNormal, false),
+		"came into the queue at never":           never(100, compute.PriorityNormal, true),
+		"right: its tier is not made yet":        never(100, compute.PriorityHigh, true),
+		"and attempt 1 came into the queue at":   never(100, compute.PriorityHigh, false),
+		"attempt 1 came into the queue at never": never(300, compute.PriorityHigh, true),
+	})
+}

@@ -311,7 +311,7 @@ func checkQueues(r *Recording) (wrong []Violation) {
 const promptly = 3 * time.Second
 
 // settles is how long a queue manager that was just elected leaves alone what one before it may be making, as a tier, which
-// is made when its first work waits (queues.Options.Settle).
+// is made when its first work waits, or the queue of a flavor that was just added (queues.Options.Settle).
 const settles = 15 * time.Second
 
 // checkPrompt: I6, where nothing went wrong.
@@ -329,7 +329,8 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 			continue // checkVain: it may wait for its reservation to begin
 		}
 		bound := bound + r.behindOthers(i.Queue)
-		if i.Boot.Priority() != compute.PriorityNormal && r.Schedule.World.Managers > 1 {
+		isNew := i.Boot.Priority() != compute.PriorityNormal || r.Schedule.Adds(i.Boot.Flavor)
+		if isNew && r.Schedule.World.Managers > 1 {
 			bound += settles
 		}
 		if wait := i.StartingAt.Sub(i.QueuedAt); !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {

@@ -151,6 +151,12 @@ func TestCheckNeeded(t *testing.T) {
 	claimed := func(r *Recording, i *compute.Instance) {
 		r.Claims = append(r.Claims, Claimed{moment(5.5), compute.Report{Instance: i.ID, Claim: "c9"}})
 	}
+	asked := func(at schedule.Seconds) func(*Recording, *compute.Instance) {
+		return func(r *Recording, i *compute.Instance) {
+			r.asks(at, schedule.Load{Op: schedule.LoadBoot, Boot: &compute.Boot{Flavor: "m1.small"}}, nil)
+			r.Asks[len(r.Asks)-1].Name = i.Boot.Name
+		}
+	}
 	inSet := func(_ *Recording, i *compute.Instance) {
 		i.Boot.Rules = compute.RulesOf("", compute.Set{ID: "set-1", Size: 2}, compute.PriorityHigh)
 	}
@@ -160,6 +166,8 @@ func TestCheckNeeded(t *testing.T) {
 		"right: its partition has no leader for long":         waited(12, 130, hindered),
 		"vm-1 has notice for work of m1.small.priority":       waited(120, 130, hindered),
 		"vm-1 has notice for work of m1.small.priority-":      waited(12, 130, killed),
+		"right: it has waited since it was asked for":         waited(7, 7, asked(3)),
+		"vm-1 has notice for work of m1.small.prior":          waited(7, 7, asked(4.5)),
 		"right: a conductor was away for long":                waited(12, 105, killed),
 		"vm-1 has notice for work of m1.small.":               waited(17.5, 17.5, claimed),
 		"right: the claim of a set may be lost with its host": waited(17.5, 17.5, inSet, claimed),

@@ -97,18 +97,16 @@ func (r *Recording) enabled(h compute.HostID, from, to time.Time) bool {
 type start struct {
 	at      time.Time
 	ok      bool
-	perhaps bool // it failed, and the host may have known that it is not wanted
+	perhaps bool // it failed, and may not count: the host may have known that it is not wanted
 }
 
-// starts are those of machines: that of a placeholder says nothing of the host.
+// starts are those of machines. That of a placeholder which fails may count: it fails with its driver's calls.
 func (r *Recording) starts(h compute.HostID) (all []start) {
 	reserving := r.ofReservations()
 	for _, b := range r.Broke {
-		if i := reserving[b.Instance]; i.IsPlaceholder() {
-			continue
-		}
+		i := reserving[b.Instance]
 		if b.Host == h && b.Class != compute.FailureRequest && !b.Image {
-			all = append(all, start{at: b.At, perhaps: !r.wantedThen(b)})
+			all = append(all, start{at: b.At, perhaps: i.IsPlaceholder() || !r.wantedThen(b)})
 		}
 	}
 	for _, w := range r.Works {

@@ -42,6 +42,15 @@ func TestCheckQuarantine(t *testing.T) {
 			begins(r, begin)
 		}
 	}
+	// placed has a start fail of a placeholder that waits, besides.
+	placed := func(begin schedule.Seconds) func(*Recording) {
+		return func(r *Recording) {
+			unwanted(begin)(r)
+			i := compute.Instance{ID: "vm-8", Project: schedule.Reserving, State: compute.StateQueued, Attempt: 1}
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "night"})
+			r.refused(5, i)
+		}
+	}
 	three := func(class compute.FailureClass, begin schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
 			for _, at := range []schedule.Seconds{10, 11, 12} {
@@ -81,6 +90,7 @@ func TestCheckQuarantine(t *testing.T) {
 		"host-1 until 12.000s, and it begins with another at 20.001s":                 between, // a launch that was given up is no success
 		"right: the one that failed as the operator enabled the host counted":         enabledThen(41.5),
 		"host-1 until 12.000s, and it begins with another at 40.500s, before 41.000s": enabledThen(40.5),
+		"right: one of a placeholder counted":                                         placed(42.5),
 		"right: one of what was deleted counted":                                      unwanted(42.5),
 		"host-1 until 13.000s, and it begins with another at 41.000s, before 42.000s": unwanted(41),
 		"right: the agent is started again": func(r *Recording) {

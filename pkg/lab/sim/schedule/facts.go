@@ -128,6 +128,11 @@ func (s Schedule) MayQuarantine(h compute.HostID) bool {
 	})
 }
 
+// Adds says whether a flavor is added while the world is there, and not before.
+func (s Schedule) Adds(f compute.FlavorName) bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadAddFlavor && l.Flavor.Name == f })
+}
+
 // Roomy says whether each host alone could take all that is ever booted, and
 // nobody wants it otherwise.
 func (s Schedule) Roomy() bool {

@@ -106,6 +106,8 @@ func (s Schedule) Has(sort string) bool {
 		return s.Ranked()
 	case "deaf guests":
 		return s.World.Deaf
+	case "said again":
+		return s.World.SayAgain > 0
 	case "preempts":
 		return s.Preempts()
 	case "spread":

@@ -56,9 +56,27 @@ func Generate(seed uint64) Schedule {
 	g.preempted()
 	g.reserved()
 	g.leaderless()
+	g.saidAgain()
+	g.keepsUp()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s
+}
+
+// keepsUp has messages be quick enough, where processes read one by one, for conductors to keep up with what is asked
+// for: of each instance they read a request, a claim and that it runs, and for each a message goes there and back
+// twice. What they are late with is said again, and is as much once more.
+func (g *generator) keepsUp() {
+	const most = 30.0 // seconds
+	boots := 0
+	for _, l := range g.s.Load {
+		if l.Boot != nil {
+			boots += max(1, l.Count)
+		}
+	}
+	if w := &g.s.World; w.Sips && boots > 0 {
+		w.Latency = min(w.Latency, Seconds(math.Floor(1000*most/float64(3*2*boots))/1000))
+	}
 }
 
 type generator struct {

@@ -81,3 +81,12 @@ func (g *generator) restored() {
 		For: pick(g, g.between(0, 2), g.between(0, 20), g.between(0, 100)),
 	})
 }
+
+// saidAgain has hosts say again within a minute what is there, as they do once a day. In most worlds they do not: what
+// was lost for good is to be seen.
+func (g *generator) saidAgain() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 56))
+	if g.chance(0.15) {
+		g.s.World.SayAgain = g.between(10, 60)
+	}
+}

@@ -61,6 +61,8 @@ type World struct {
 
 	Saves bool `json:"saves,omitempty"` // hosts save room for large work soon, and not for long
 
+	SayAgain Seconds `json:"say_again,omitempty"` // after so long hosts say again what is there; 0: after a day
+
 	Deaf bool `json:"deaf,omitempty"` // guests do not stop when they are asked
 
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else

@@ -1,23 +1,28 @@
 import { Component, h } from "../vendor/preact.mjs";
-import { call, get, newKey, settled } from "../api.js";
-import { asked, body, faults, prefilled } from "../form.js";
+import { at, call, get, newKey, settled } from "../api.js";
+import { asked, body, empty, faults, like, unlike } from "../form.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Empty, Facts, Field, Head, List, Note, Standings } from "../views.js";
 import { amounts, className, plural, shortID, usage } from "../words.js";
 
 export const title = "Boot";
 
-export async function load(ctx) {
-  const { flavors, items, limits, defaults, on_no_capacity: choices } = await get("/v1/capabilities");
+// load reads what there is to choose from, and the instance that the machine is to be like.
+export async function load(ctx, { query }) {
+  const { project } = ctx;
+  const [{ flavors, items, limits, defaults, on_no_capacity: choices }, model] = await Promise.all([
+    get("/v1/capabilities"), query.like ? get(at("instances", query.like), { project }) : null,
+  ]);
   const most = Object.fromEntries(limits.filter((l) => l.request === "boot").map((l) => [l.field, l.most]));
-  return { flavors, capabilities: items, most, defaults, choices, project: ctx.project };
+  return { flavors, capabilities: items, most, defaults, choices, project, model };
 }
 
 // BootForm keeps what is typed, and asks what would become of it.
 class BootForm extends Component {
   constructor(props) {
     super(props);
-    this.state = { form: prefilled(props.query, props.data.flavors.map((f) => f.name)), wrong: {}, would: null, busy: false };
+    const { model, flavors } = props.data;
+    this.state = { form: model ? like(model, flavors) : { ...empty(), flavor: flavors[0].name }, wrong: {}, would: null, busy: false };
   }
 
   componentDidMount() { this.explain(); }
@@ -113,7 +118,7 @@ class BootForm extends Component {
       axes.map((c) => this.axis(c)),
       this.field("image", "Image", { hint: "As the hypervisor finds it; left empty, the driver's default." }),
       this.field("ssh_keys", "SSH keys", { type: "textarea", hint: "Who may log in: one public key on each line." }),
-      h("details", { class: "field" },
+      h("details", { class: "field", open: Boolean(data.model) },
         h("summary", null, "More"),
         this.metadata(),
         this.field("user_data", "User data", { type: "textarea", hint: "For its first start, as cloud-init takes it." }),
@@ -162,10 +167,11 @@ const Would = ({ would, kind = would?.kinds[0] }) => h(Card, { title: "What woul
     ["operators can", !would.starts && would.operators_can?.length > 0 && h(List, { of: would.operators_can })],
   ] }), h("h3", null, "What the hosts are to it"), h(Standings, { hosts: kind.hosts })]);
 
-export const view = (data, ctx, { query }) => [
+export const view = (data, ctx) => [
   h(Head, { title: "Boot a machine", sub: `in project ${data.project}` }),
   !mayChange(data.project) ? h(Note, { kind: "warn" }, `Booting is for members of project ${data.project}, and your token has no such role.`)
     : !data.flavors.length ? h(Card, null, h(Empty, { title: "There are no flavors yet" }, "An admin offers one first: ",
       h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB")))
-      : h(BootForm, { data, ctx, query, key: JSON.stringify([data.project, query]) }),
+      : [data.model && h(Note, { kind: "warn" }, `Filled in as instance ${data.model.name || shortID(data.model.id)} was, but for: ${unlike(data.model, data.flavors).join("; ")}.`),
+        h(BootForm, { data, ctx, key: JSON.stringify([data.project, data.model?.id]) })],
 ];

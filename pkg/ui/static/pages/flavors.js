@@ -1,14 +1,14 @@
 import { h } from "../vendor/preact.mjs";
 import { all } from "../api.js";
 import { to } from "../route.js";
-import { Card, Empty, Head } from "../views.js";
+import { Card, Empty, Head, Note } from "../views.js";
 import { amounts, plural } from "../words.js";
 
 export const title = "Flavors";
 
 export async function load() {
   const [flavors, capabilities] = await Promise.all([all("/v1/flavors"), all("/v1/capabilities")]);
-  return { flavors: flavors.items, capabilities: capabilities.items };
+  return { flavors: flavors.items, capabilities: capabilities.items, more: flavors.more || capabilities.more };
 }
 
 const needs = (v) => [v.requires?.join(", "), v.consumes && amounts(v.consumes)].filter(Boolean).join("; ");
@@ -40,8 +40,9 @@ function count({ wanted, open, closed, failed }) {
   return [`${open} open`, rest.length > 0 && h("div", { class: "sub" }, rest.join(", "))];
 }
 
-export const view = ({ flavors, capabilities }) => [
+export const view = ({ flavors, capabilities, more }) => [
   h(Head, { title: "Flavors", sub: `${plural(flavors.length, "flavor")}, ${plural(capabilities.length, "axis", "axes")} of choices` }),
+  more && h(Note, { kind: "warn" }, "There are others: only the first 2,000 flavors and the first 2,000 axes are shown here."),
   h(Card, null, flavors.length ? h(Matrix, { flavors, capabilities })
     : h(Empty, { title: "Nothing is offered yet" }, "An admin offers the first flavor: ",
       h("code", null, "berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB"))),

@@ -1,7 +1,6 @@
 import { h } from "../vendor/preact.mjs";
 import { at, call, get } from "../api.js";
 import { Console } from "../console.js";
-import { like } from "../form.js";
 import { to } from "../route.js";
 import { mayChange, operates } from "../session.js";
 import { Card, Facts, Head, List, Note, Standings, Table, Time } from "../views.js";
@@ -41,12 +40,13 @@ function Actions({ i, ctx }) {
       return `The end of ${name} is asked for.`;
     },
   });
-  const runs = i.state === "active" && i.power !== "stopped", stopped = i.state === "active" && i.power === "stopped";
+  const active = i.state === "active", runs = active && i.power !== "stopped";
   return [
-    stopped && h("button", { onClick: () => power("start", "It starts again from its disk.") }, "Start"),
+    active && i.power === "stopped" && h("button", { onClick: () => power("start", "It starts again from its disk.") }, "Start"),
+    active && i.power === "paused" && h("button", { onClick: () => power("start", "It goes on where it stood still.") }, "Start"),
     runs && h("button", { onClick: () => power("stop", "The guest is asked to shut down. It keeps its place and its quota.", true) }, "Stop"),
     runs && h("button", { onClick: () => power("reboot", "The guest is asked to shut down, and starts again.", true) }, "Reboot"),
-    ["error", "deleted"].includes(i.state) && h("a", { class: "button main", href: to(["boot"], like(i)) }, "Boot it again"),
+    ["error", "deleted"].includes(i.state) && h("a", { class: "button main", href: to(["boot"], { project: i.project, like: i.id }) }, "Boot it again"),
     !i.delete && !["deleting", "deleted"].includes(i.state) && h("button", { class: "bad", onClick: remove }, "Delete"),
   ];
 }

@@ -12,19 +12,18 @@ const states = ["accepted", "queued", "starting", "active", "deleting", "deleted
 
 export async function load(ctx, { query }) {
   const { ref, state, flavor, queue, host, label, marker } = query;
-  const [page, flavors] = await Promise.all([
+  const [page] = await Promise.all([
     get("/v1/instances", { project: ctx.project, ref, state, flavor, queue, host, label, marker, limit }), names(),
   ]);
-  return { ...page, flavors };
+  return page;
 }
 
-// names are those of the flavors, which change seldom.
+// names reads those of the flavors, which change seldom.
 async function names() {
   if (performance.now() - known.at > 30000) known = { at: performance.now(), flavors: (await get("/v1/flavors", { limit: 1000 })).items };
-  return known.flavors;
 }
 
-let known = { at: -Infinity };
+let known = { at: -Infinity, flavors: [] };
 
 export const changes = (ctx) => ({ project: ctx.project });
 
@@ -42,11 +41,10 @@ export const columns = (more = []) => [
   { name: "why", of: why },
 ];
 
-export function view({ items, next, flavors }, ctx, { query }) {
-  const { marker, ...filters } = query;
+export function frame(ctx, { query: { marker, ...filters } }, rows) {
+  const flavors = known.flavors.map((f) => f.name); // it may be gone, or they may not be read yet
+  if (filters.flavor && !flavors.includes(filters.flavor)) flavors.push(filters.flavor);
   const change = (e) => ctx.go(["instances"], { ...filters, project: ctx.project, [e.target.name]: e.target.value });
-  const filtered = filters.ref || filters.state || filters.flavor || filters.queue || filters.host || filters.label;
-  const link = (m) => to(["instances"], { ...filters, marker: m });
   return [
     h(Head, { title: "Instances", sub: `of project ${ctx.project}, the oldest first` },
       mayChange(ctx.project) && h("a", { class: "button main", href: to(["boot"], { project: ctx.project }) }, "Boot a machine")),
@@ -56,14 +54,23 @@ export function view({ items, next, flavors }, ctx, { query }) {
         h(Field, { name: "state", label: "State", value: filters.state || "", onChange: change },
           h("option", { value: "" }, "not deleted"), states.map((s) => h("option", { key: s, value: s, selected: s === filters.state }, s))),
         h(Field, { name: "flavor", label: "Flavor", value: filters.flavor || "", onChange: change },
-          h("option", { value: "" }, "all"), flavors.map((f) => h("option", { key: f.name, value: f.name, selected: f.name === filters.flavor }, f.name))),
+          h("option", { value: "" }, "all"), flavors.map((f) => h("option", { key: f, value: f, selected: f === filters.flavor }, f))),
         h(Field, { name: "queue", label: "Queue", value: filters.queue || "", onChange: change }),
         h(Field, { name: "host", label: "Host", value: filters.host || "", onChange: change }),
         h(Field, { name: "label", label: "Label", value: filters.label || "", onChange: change, placeholder: "team=shop" })),
-      items.length ? h(Table, { label: "instances", rows: items, id: (i) => i.id, columns: columns() })
-        : filtered ? h(Empty, { title: "None matches" }, h("a", { href: to(["instances"], { project: ctx.project }) }, "Show all"))
-          : h(Empty, { title: "Project " + ctx.project + " has no instances" },
-            mayChange(ctx.project) ? h("a", { href: to(["boot"], { project: ctx.project }) }, "Boot its first machine") : "Whoever is a member of it can boot one."),
-      h(Pager, { first: marker && link(), next: next && link(next), shown: `${items.length} on this page` })),
+      rows),
   ];
+}
+
+export function view({ items, next }, ctx, route) {
+  const { marker, ...filters } = route.query;
+  const filtered = filters.ref || filters.state || filters.flavor || filters.queue || filters.host || filters.label;
+  const link = (m) => to(["instances"], { ...filters, marker: m });
+  return frame(ctx, route, [
+    items.length ? h(Table, { label: "instances", rows: items, id: (i) => i.id, columns: columns() })
+      : filtered ? h(Empty, { title: "None matches" }, h("a", { href: to(["instances"], { project: ctx.project }) }, "Show all"))
+        : h(Empty, { title: "Project " + ctx.project + " has no instances" },
+          mayChange(ctx.project) ? h("a", { href: to(["boot"], { project: ctx.project }) }, "Boot its first machine") : "Whoever is a member of it can boot one."),
+    h(Pager, { first: marker && link(), next: next && link(next), shown: `${items.length} on this page` }),
+  ]);
 }

@@ -65,7 +65,7 @@ export function view({ queues, offered, hosts, ready }, ctx) {
           { name: "what to do", of: (w) => h("span", { class: "dim" }, w.do) },
         ],
       })
-      : h("p", { class: "dim" }, "Nothing that this node knows of.")),
+      : h("p", { class: "dim" }, beyond ? "Nothing among what is counted here." : "Nothing that this node knows of.")),
     h("div", { class: "cards two" },
       h(Card, { title: "Waiting, by queue" }, waits.rows.length
         ? h(Table, {

@@ -13,8 +13,9 @@ export async function load(ctx, { path }) {
   const queue = await get(at("queues", path[1]));
   const [waits, would] = await Promise.all([
     get("/v1/instances", { project: ctx.project, queue: queue.name, state: "queued", limit: 20 }),
-    get("/v1/explain", { project: ctx.project, flavor: queue.flavor, with: Object.entries(queue.with || {}).map(([a, v]) => `${a}=${v}`) })
-      .catch(() => null), // it is closed
+    get("/v1/explain", {
+      project: ctx.project, flavor: queue.flavor, with: Object.entries(queue.with || {}).map(([a, v]) => `${a}=${v}`), priority: queue.priority,
+    }).catch(() => null), // it is closed
   ]);
   return { queue, waits, would };
 }

@@ -74,3 +74,57 @@ export const nobodyListensWhileHidden = () => served(async (streams) => {
   await until(() => streams.length === 2);
   l.stop();
 });
+
+// watched gives test the timer of silence, which is the only one of 45 s: last is what it would call, null for none.
+async function watched(test) {
+  const { setTimeout: set, clearTimeout: clear } = globalThis;
+  const silence = { last: null };
+  globalThis.setTimeout = (f, ms) => {
+    if (ms !== 45000) return set(f, ms);
+    silence.last = f;
+    return f;
+  };
+  globalThis.clearTimeout = (id) => {
+    if (id === silence.last) silence.last = null;
+    else clear(id);
+  };
+  try {
+    await test(silence);
+  } finally {
+    Object.assign(globalThis, { setTimeout: set, clearTimeout: clear });
+  }
+}
+
+// A connection that is dead, and was not ended, is given up: it asks again, and listens again.
+export const aSilentNodeIsAskedAnew = () => watched((silence) => served(async (streams) => {
+  let n = 0;
+  const l = live(async () => { n++; }, { changes: { project: "p" }, every: { least: never, told: never, burst: 1, again: 1 } });
+  await until(() => n === 1 && streams.length === 1 && silence.last);
+  const first = silence.last;
+  streams[0].say(":\n\n"); // no event, and yet it is there
+  await until(() => silence.last !== first);
+  equal(streams.length, 1);
+  silence.last();
+  await until(() => n === 2 && streams.length === 2);
+  l.stop();
+  await until(() => silence.last === null);
+}));
+
+export const aNodeThatNeverAnswersIsAskedAnew = () => watched(async (silence) => {
+  const fetched = globalThis.fetch;
+  let asked = 0;
+  globalThis.fetch = (_, { signal }) => new Promise((_, refuse) => {
+    asked++;
+    signal.addEventListener("abort", () => refuse(signal.reason));
+  });
+  try {
+    const l = live(async () => {}, { changes: { project: "p" }, every: { least: never, told: never, burst: 1, again: 1 } });
+    await until(() => asked === 1);
+    silence.last();
+    await until(() => asked === 2);
+    l.stop();
+    await until(() => silence.last === null);
+  } finally {
+    globalThis.fetch = fetched;
+  }
+});

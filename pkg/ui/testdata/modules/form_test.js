@@ -1,4 +1,4 @@
-import { asked, body, empty, faults, like, prefilled } from "/ui/form.js";
+import { asked, body, empty, faults, like, unlike } from "/ui/form.js";
 import { equal } from "./equal.js";
 
 const small = { name: "m1.small", capabilities: ["disk"] };
@@ -18,11 +18,26 @@ export function bodies() {
 }
 
 export function again() {
-  const i = { project: "p", name: "web", flavor: "m1.small", with: { disk: "ssd", gpu: "a100" } };
-  const form = prefilled(like(i), ["m1.huge", "m1.small"]);
-  equal([form.name, form.flavor, form.with, form.image], ["web", "m1.small", i.with, ""]);
-  equal(prefilled({ flavor: "gone" }, ["m1.huge"]).flavor, "m1.huge");
-  equal(prefilled({}, ["m1.huge"]), { ...empty(), flavor: "m1.huge" });
+  const flavors = [{ name: "m1.huge" }, { name: "m1.small", capabilities: ["disk"] }];
+  const untold = "its deadline and its user data, if it had some: the node does not tell them";
+  const i = {
+    id: "1", project: "p", name: "web", flavor: "m1.small", with: { disk: "ssd" }, image: "debian", metadata: { team: "shop", tier: "" },
+    ssh_keys: ["a", "b"], attempts: 5, on_no_capacity: "wait", pinned_to: "h1", avoid: ["h2", "h3"], priority: "low",
+    preemptible: { then: "delete", grace: "30s" }, group: "g", reservation: "r", set: { size: 4 }, state: "deleted", host: "h1",
+  };
+  equal(body(like(i, flavors), flavors[1], "p"), {
+    project: "p", name: "web", flavor: "m1.small", with: { disk: "ssd" }, image: "debian", metadata: { team: "shop", tier: "" },
+    ssh_keys: ["a", "b"], attempts: 5, on_no_capacity: "wait", priority: "low", preemptible: { then: "delete" }, host: "h1", avoid: ["h2", "h3"],
+  });
+  equal(unlike(i, flavors), ["group g", "reservation r", "its set of 4", "the grace of 30s for its guest", untold]);
+
+  const plain = { id: "1", project: "p", name: "", flavor: "m1.huge" };
+  equal(like(plain, flavors), { ...empty(), flavor: "m1.huge" });
+  equal(unlike(plain, flavors), [untold]);
+
+  const gone = { ...plain, flavor: "gone", with: { gpu: "a100" } };
+  equal(body(like(gone, flavors), flavors[0], "p"), { project: "p", flavor: "m1.huge" });
+  equal(unlike(gone, flavors), ["flavor gone, which is not offered any more", "gpu=a100", untold]);
 }
 
 export function faultsBesideTheirFields() {

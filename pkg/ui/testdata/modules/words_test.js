@@ -1,4 +1,4 @@
-import { amount, amounts, choices, inOrAgo, kind, plural, since, span, usage } from "/ui/words.js";
+import { amount, amounts, choices, inOrAgo, kind, plural, since, span, standingNames, usage } from "/ui/words.js";
 import { equal } from "./equal.js";
 
 export function spans() {
@@ -30,4 +30,8 @@ export function words() {
   equal(plural(1, "axis", "axes") + " " + plural(1200, "host"), "1 axis 1,200 hosts");
   equal(choices({ gpu: "a100", disk: "ssd" }), "disk=ssd gpu=a100");
   equal([kind("active"), kind("error"), kind("of a later version")], ["ok", "bad", ""]);
+}
+
+export async function standingsAreThoseOfTheAPI() {
+  equal([...standingNames].sort(), (await (await fetch("/standings")).json()).sort());
 }
