@@ -44,6 +44,7 @@ func onTestDriver(t *testing.T) (*Driver, *daemon) {
 func TestOnLibvirtsTestDriver(t *testing.T) {
 	t.Parallel()
 	d, b := onTestDriver(t)
+	d.host.Room = func(string) (int64, int64, error) { return 10<<30 + d.o.MinFree - 1<<19, 1 << 40, nil }
 	inv, err := d.Inventory(t.Context())
 	b.ok(err)
 	if i := slices.IndexFunc(
@@ -71,7 +72,6 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 		!strings.Contains(list[0].Detail, "the host was restarted") {
 		t.Fatalf("List gives %+v", list)
 	}
-	d.host.Room = func(string) (int64, int64, error) { return 10<<30 + d.o.MinFree - 1<<19, 1 << 40, nil }
 	b.ok(os.MkdirAll(d.dir(one), 0o700))
 	b.ok(os.WriteFile(filepath.Join(d.dir(one), prepare.DiskFile), bytes.Repeat([]byte("x"), 1<<20), 0o600))
 	if inv, err := d.Inventory(t.Context()); err != nil || inv.Totals[compute.DiskGB] != 10 {
