@@ -42,7 +42,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 				return err
 			}
 			facts.Heap, facts.Trust, facts.Publish, facts.Audit.Kept = heap, at.trust, at.publish, at.audit
-			facts.UserData = at.userData
+			facts.UserData, facts.Certificate = at.userData, at.shown
 			return printDoctor(w, f, facts)
 		}),
 	}

@@ -32,6 +32,7 @@ type kafkaFlags struct {
 	publishKey string // publish_key_file
 	audit      string // "true" or "false": whether an API node with this file keeps an audit
 	userData   doctor.UserDataFacts
+	shown      doctor.CertificateFacts
 	patience   time.Duration
 }
 
@@ -71,6 +72,9 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 	k.trust, k.publish = string(settings.Hosts.Trust), string(settings.Publish.Trust)
 	k.publishKey, k.audit = settings.PublishKey, settings.audit()
 	k.userData = settings.userData()
+	if own, err := settings.Kafka.TLS.Certificate(); err == nil && own != nil { // the error comes from Secured
+		k.shown = doctor.CertificateFacts{File: settings.Kafka.TLS.Cert, Expires: own.NotAfter}
+	}
 	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 

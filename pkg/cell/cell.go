@@ -77,6 +77,7 @@ func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
 func (c Cell) Measured(r prometheus.Registerer) Cell {
 	c.metrics, c.Kafka.Metrics = r, kafka.NewMetrics(r)
 	// What this process does not do is shown as 0, too.
+	newCertificateMetrics(r)
 	statusserver.RegisterMetrics(r)
 	write.RegisterMetrics(r)
 	audit.RegisterMetrics(r)

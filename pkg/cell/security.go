@@ -56,6 +56,7 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 	if err != nil {
 		return c, err
 	}
+	newCertificateMetrics(c.metrics).show(k.TLS)
 	if config != nil {
 		c.Kafka.Dial = kafka.DialTLS(c.Kafka.Dial, config)
 	}
@@ -120,12 +121,12 @@ func (k KafkaSettings) principal() string {
 
 // principal is the subject of this process's certificate as Java writes it; empty if it cannot be read.
 func (t TLSSettings) principal() string {
-	pair, err := clienttls.Own(certSetting, t.Cert, t.Key, compute.Unreadable)
+	c, err := t.Certificate()
 	if err != nil {
 		return ""
 	}
 	var subject pkix.RDNSequence
-	if _, err := asn1.Unmarshal(pair.Leaf.RawSubject, &subject); err != nil {
+	if _, err := asn1.Unmarshal(c.RawSubject, &subject); err != nil {
 		return ""
 	}
 	return "User:" + subject.String()

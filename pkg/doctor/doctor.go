@@ -61,11 +61,13 @@ type Facts struct {
 	Publish   string           // publish.trust, likewise
 	Audit     AuditFacts
 	UserData  UserDataFacts
+
+	Certificate CertificateFacts
 }
 
 // Examine judges all of it: what fails first, then what is not as it should be.
 func Examine(f Facts) []Finding {
-	all := slices.Concat(brokers(f), internals(f), cell(f), queues(f), parts(f), audit(f))
+	all := slices.Concat(brokers(f), internals(f), cell(f), queues(f), parts(f), audit(f), certificate(f))
 	rank := map[Level]int{Fail: 0, Warn: 1, OK: 2}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank[a.Level], rank[b.Level]) })
 	return all

@@ -134,6 +134,13 @@ func TestExamine(t *testing.T) {
 			all("warn broker %d: group.share.max.share.sessions: 210"),
 		},
 		"sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "250") }, nil},
+		"a certificate": {
+			func(f *Facts) { f.Certificate = CertificateFacts{"/etc/cert.pem", now.Add(8 * 24 * time.Hour)} }, nil,
+		},
+		"a certificate that expires": {
+			func(f *Facts) { f.Certificate = CertificateFacts{"/etc/cert.pem", now.Add(6 * 24 * time.Hour)} },
+			[]string{"warn kafka.tls.cert: expires: 2026-11-27T12:00:00Z"},
+		},
 		"two groups": {func(f *Facts) {
 			f.hosts(100)
 			f.Groups["b.agents-1"] = f.Groups["b.agents-0"]
