@@ -4,12 +4,9 @@ package network
 
 import (
 	"context"
-	"encoding/binary"
 	"net"
 	"strconv"
 	"sync"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -149,25 +146,6 @@ func (r *Reach) Back(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.away[n] = false
-}
-
-// joined remembers which member of its group a process is: its heartbeats say so.
-func (c *Conn) joined(kind string, b []byte) {
-	if kind != "Heartbeat" || len(b) < 14 {
-		return
-	}
-	req := kmsg.NewPtrHeartbeatRequest()
-	req.Version = int16(binary.BigEndian.Uint16(b[6:]))
-	head := 14
-	if n := int16(binary.BigEndian.Uint16(b[12:])); n > 0 {
-		head += int(n) // the client's name
-	}
-	if req.IsFlexible() {
-		head++ // no tags
-	}
-	if head < len(b) && req.ReadFrom(b[head:]) == nil {
-		c.link.Member.Store(&req.MemberID)
-	}
 }
 
 // CutWay closes the way to a broker until it is ended.

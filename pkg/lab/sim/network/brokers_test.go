@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -118,19 +116,4 @@ func TestABrokerIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Which member of its group a process is, its heartbeats say.
-func TestMemberOfAHeartbeat(t *testing.T) {
-	for version := range int16(5) {
-		req := kmsg.NewPtrHeartbeatRequest()
-		req.Version, req.Group, req.MemberID = version, "g", "member-1"
-		l := NewLink(nil, 0, 1)
-		c := &Conn{link: l, broker: 0}
-		b := kmsg.NewRequestFormatter(kmsg.FormatterClientID("somebody")).AppendRequest(nil, req, 7)
-		c.joined(c.request(b), b)
-		if got := l.Member.Load(); got == nil || *got != "member-1" {
-			t.Errorf("version %d: %v", version, got)
-		}
-	}
 }

@@ -17,7 +17,8 @@ import (
 type Conn struct {
 	net.Conn
 	link    *Link
-	broker  int // the broker it leads to, or noBroker
+	broker  int    // the broker it leads to, or noBroker
+	address string // of that; empty: it leads to another process
 	readBy  deadline
 	writeBy deadline
 	Lost    atomic.Bool // the next answer is lost, and the connection with it
@@ -46,7 +47,9 @@ func (c *Conn) end() (err error) {
 		err = c.Conn.SetDeadline(time.Now()) // a Read that still waits ends
 		go func() {
 			_ = c.Conn.SetDeadline(time.Now().Add(lingers))
-			_, _ = c.Conn.Read(make([]byte, 1))
+			if _, err := c.Conn.Read(make([]byte, 1)); err == nil {
+				c.answered()
+			}
 			_ = c.Conn.Close() // no caller is left for the error
 		}()
 	})
@@ -63,7 +66,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		case err != nil || n == 0:
 			return n, err
 		}
-		c.owed.Store(false)
+		c.answered()
 		if c.Lost.Load() {
 			_ = c.Close()
 			return 0, io.ErrUnexpectedEOF
@@ -95,16 +98,14 @@ func (c *Conn) Write(b []byte) (int, error) {
 	if err := c.pass(&c.writeBy, &c.link.Out, &c.way().out); err != nil {
 		return 0, err
 	}
-	c.joined(kind, b)
+	c.beats(kind, b)
 	if err := c.regroup(kind); err != nil {
 		return 0, err
 	}
 	if c.left.Load() {
 		return 0, net.ErrClosed
 	}
-	if kind == "JoinGroup" || kind == "SyncGroup" {
-		c.owed.Store(true)
-	}
+	c.regroups(kind, b)
 	n, err := c.Conn.Write(b)
 	if kind != "" && err == nil {
 		c.link.At("sent:"+kind, c)

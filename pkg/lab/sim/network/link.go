@@ -28,6 +28,7 @@ type Link struct {
 	ways    [schedule.MostBrokers]way
 	reach   *Reach                 // which brokers there are for anybody; nil: all
 	Member  atomic.Pointer[string] // of a group, as it last said
+	joins   atomic.Pointer[join]   // the last time that it joined one
 	Wrote   atomic.Int64           // when it last wrote a record
 	Fetched func()                 // called when it asks for work; nil: nobody counts
 	Life    context.Context        // ends when it is killed
@@ -205,7 +206,7 @@ func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return l.wrap(c, n)
+	return l.wrap(c, n, address)
 }
 
 // Listen opens a port of the process.
@@ -235,14 +236,14 @@ func (x *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if wrapped, err := x.link.wrap(c, NoBroker); err == nil {
+		if wrapped, err := x.link.wrap(c, NoBroker, ""); err == nil {
 			return wrapped, nil
 		}
 	}
 }
 
-func (l *Link) wrap(inner net.Conn, broker int) (net.Conn, error) {
-	c := &Conn{Conn: inner, link: l, broker: broker, closed: make(chan struct{})}
+func (l *Link) wrap(inner net.Conn, broker int, address string) (net.Conn, error) {
+	c := &Conn{Conn: inner, link: l, broker: broker, address: address, closed: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.off > 0 || l.closedTo(broker) {
