@@ -117,6 +117,7 @@ func TestMetricsOfInstances(t *testing.T) {
 		}
 	}
 	becomes(t, reg, 0, "berth_conductor_instances", "state", "error")
+	becomes(t, reg, 0, "berth_conductor_oldest_grant_seconds")
 	states(0, 0, 0, 0, 0, 0)
 	for i := range 4 {
 		k.read(k.boot(i, compute.Project(fmt.Sprint("p", i))))
