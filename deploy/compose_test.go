@@ -126,6 +126,37 @@ func TestComposeParts(t *testing.T) {
 	}
 }
 
+// One service builds the image, and no other is fetched from where a stranger may have put one of that name.
+func TestComposeBuildsOnce(t *testing.T) {
+	for _, file := range []string{"compose/compose.yaml", "compose/secure.yaml"} {
+		p, err := load(t, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, s := range p.Services {
+			builds := s.Build != nil
+			if s.Image == "berth" && (builds != (name == "api") || (s.PullPolicy == types.PullPolicyNever) == builds) {
+				t.Errorf("%s: %s builds: %v, pull policy %q", file, name, builds, s.PullPolicy)
+			}
+		}
+	}
+}
+
+// Keys that are made inside a clone, where the pages have them made, go into no image and no commit.
+func TestKeysStayWhereTheyAre(t *testing.T) {
+	image, commit := read(t, "Dockerfile.dockerignore"), read(t, "../.gitignore")
+	for _, made := range []string{"cell", "cell.unfinished", "deploy/compose/cell", "deploy/compose/cell.unfinished"} {
+		if !strings.Contains("\n"+image, "\n"+made+"\n") || !strings.Contains(commit, "\n/"+made+"/\n") {
+			t.Errorf("%s is not left out of images, or not of commits", made)
+		}
+	}
+	for _, file := range []string{image, commit} {
+		if !strings.Contains(file, "*.token\n") {
+			t.Error("tokens are not left out of images, or not of commits")
+		}
+	}
+}
+
 // The secured one names the same parts, files that deploy/secure/make makes, and rights for each part.
 func TestSecureCompose(t *testing.T) {
 	p, err := load(t, "compose/secure.yaml")
