@@ -55,6 +55,36 @@ func TestUnitsAreValid(t *testing.T) {
 	}
 }
 
+// oldestSystemd is the first version on which secrets are loaded. Packages leave alone one that is older.
+const oldestSystemd = "247"
+
+// What units and drop-ins ask for is there in the oldest version: an unknown key or specifier is passed over there with
+// a line in the journal, and a daemon without its keys goes on without them. A part of /proc and read-only tunables
+// together end in a unit that never starts before 250.
+func TestUnitsOfOlderSystemd(t *testing.T) {
+	files := needSystemd(t)
+	for _, names := range dropIns() {
+		for _, name := range names {
+			files = append(files, "systemd/"+name)
+		}
+	}
+	for _, file := range files {
+		for line := range strings.Lines(read(t, file)) {
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			if strings.Contains(line, "%d") || strings.HasPrefix(line, "ProcSubset=") {
+				t.Errorf("%s: not in systemd %s: %s", file, oldestSystemd, line)
+			}
+		}
+	}
+	for _, kept := range []string{`["systemd (<< ` + oldestSystemd + `)"]`, `["systemd < ` + oldestSystemd + `"]`} {
+		if !strings.Contains(read(t, "release/nfpm.yaml"), kept) {
+			t.Errorf("packages do not conflict with %s", kept)
+		}
+	}
+}
+
 // dropIns are all drop-ins, by the daemons whose units they are for.
 func dropIns() map[string][]string {
 	all := map[string][]string{
@@ -104,7 +134,7 @@ func TestDropInsAreValid(t *testing.T) {
 
 var (
 	credential = regexp.MustCompile(`(?m)^LoadCredential=([a-z.-]+):/etc/berth/[a-z.-]+$`)
-	variable   = regexp.MustCompile(`(?m)^Environment=(BERTH_[A-Z_]+)=%d/([a-z.-]+)$`)
+	variable   = regexp.MustCompile(`(?m)^Environment=(BERTH_[A-Z_]+)=/run/credentials/%n/([a-z.-]+)$`)
 )
 
 // A drop-in says in which units' folders it goes; one with a secret has it where a setting of those daemons looks.
@@ -170,7 +200,7 @@ func TestForwarderUnit(t *testing.T) {
 	}
 	_, line, _ := strings.Cut(text, "\nExecStart=/usr/bin/berth ")
 	line, _, _ = strings.Cut(line, "\n")
-	line = strings.NewReplacer("%d", credentials, "%S", state, "%i", "cmdb", "$FORWARD_FLAGS", "-A --state active").Replace(line)
+	line = strings.NewReplacer("/run/credentials/%n", credentials, "%S", state, "%i", "cmdb", "$FORWARD_FLAGS", "-A --state active").Replace(line)
 	out, err := exec.Command(berth, strings.Fields(line)...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), kept) || !strings.Contains(string(out), "no forwarder has written it") {
 		t.Errorf("berth %s: %v: %s", line, err, out)

@@ -29,6 +29,8 @@ fail() { # STATUS MESSAGE; 65 is the request's fault, anything else this host's
 dir=$1 verb=$2 id=${3-}
 home=$dir/$id
 [ -d "$dir" ] || fail 1 "there is no folder $dir"
+# Without it no run that lives is known from one that is over.
+read -r boot </proc/sys/kernel/random/boot_id || fail 1 "/proc/sys/kernel/random/boot_id cannot be read"
 
 # number FIELD JSON: a field that is a number.
 number() {
@@ -59,7 +61,6 @@ born() {
     set -- ${stat##*) }
     [ "$1" != Z ] && [ "$1" != X ] || return 1
     shift 19
-    read -r boot </proc/sys/kernel/random/boot_id
     echo "$1 $boot"
 }
 
