@@ -22,6 +22,7 @@ type Metrics struct {
 	telemetry.Bundle
 	depth, oldest, eligible *telemetry.Gauges
 	queues, hosts, active   *telemetry.Gauges
+	missing                 *telemetry.Gauges
 	twins, unsigned         *telemetry.Gauges
 	savedFor, savers        *telemetry.Gauges
 	back                    prometheus.Counter
@@ -54,6 +55,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"Hosts by state: enabled, disabled, draining, quarantined or silent (not heard of for 60 s). From "+
 			"the active queue manager.",
 		"state")
+	m.missing = m.Gauges("berth_hosts_missing",
+		"Silent hosts that had machines when last heard of, or were neither disabled nor draining. From the active queue "+
+			"manager.")
 	m.twins = m.Gauges("berth_hosts_with_twins",
 		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
 	m.savedFor = m.Gauges("berth_queues_saved_for",
@@ -104,7 +108,7 @@ func (m *Metrics) show(v *view) (stop func()) {
 	stops := []func(){
 		m.active.Ask(func(say telemetry.Say) { say(1) }),
 		m.depth.Ask(v.sayDepth), m.oldest.Ask(v.sayOldest), m.eligible.Ask(v.sayEligible),
-		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts), m.twins.Ask(v.sayTwins),
+		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts), m.missing.Ask(v.sayMissing), m.twins.Ask(v.sayTwins),
 		m.unsigned.Ask(v.sayUnsigned),
 		m.savedFor.Ask(v.saySavings(func(queues, _ int) int { return queues })),
 		m.savers.Ask(v.saySavings(func(_, hosts int) int { return hosts })),
@@ -238,6 +242,13 @@ func (v *view) sayHosts(say telemetry.Say) {
 	for s := compute.HostEnabled; s <= compute.HostSilent; s++ {
 		say(float64(states[s]), s.String())
 	}
+}
+
+func (v *view) sayMissing(say telemetry.Say) {
+	v.mu.Lock()
+	n := v.advisor.Missing()
+	v.mu.Unlock()
+	say(float64(n))
 }
 
 func (v *view) sayUnsigned(say telemetry.Say) {

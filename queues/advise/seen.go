@@ -13,6 +13,18 @@ func (a *Advisor) AllEligible() map[compute.QueueName]int {
 	return out
 }
 
+// Missing is how many hosts are silent that should not be: when last heard of they had machines, or were to take work.
+// Which fell silent is known since the last call of Next.
+func (a *Advisor) Missing() (n int) {
+	for _, h := range a.hosts {
+		off := h.beacon.State == compute.HostDisabled || h.beacon.State == compute.HostDraining
+		if h.silent && (!off || h.beacon.Machines > 0) {
+			n++
+		}
+	}
+	return n
+}
+
 // States counts the hosts in each state. Which hosts fell silent is known since the
 // last call of Next.
 func (a *Advisor) States() map[compute.HostState]int {

@@ -35,6 +35,24 @@ func TestStatesAndEligibleHostsAreCounted(t *testing.T) {
 	}
 }
 
+// A host that was emptied, or takes no work and has no machine, may be switched off; others are missing.
+func TestMissingHostsAreCounted(t *testing.T) {
+	a := New(DefaultRules())
+	machines := func(b *compute.Beacon) { b.Machines = 1 }
+	a.Observe(beacon(1, 8), at(0))
+	states := []compute.HostState{
+		compute.HostEnabled, compute.HostQuarantined, compute.HostDisabled, compute.HostDraining,
+	}
+	for i, s := range states {
+		a.Observe(beacon(2+2*i, 8, state(s)), at(-60))
+		a.Observe(beacon(3+2*i, 8, state(s), machines), at(-60))
+	}
+	a.Next(at(0), depths{}.of)
+	if n, silent := a.Missing(), a.States()[compute.HostSilent]; n != 6 || silent != 8 {
+		t.Errorf("%d of %d silent hosts are missing, and 6 of 8 should not be silent", n, silent)
+	}
+}
+
 // A beacon in which anything that matters has changed counts, each by itself.
 func TestWhateverABeaconChangesCounts(t *testing.T) {
 	vcpus := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }
