@@ -25,7 +25,8 @@ import (
 //	            └──── another has begun, or speaks as well ◀────┘
 //
 // Of two the one that began last ends. A new journal at the beginning of a stream that nobody was told
-// anything in waits for nobody: it is the first. It asks all the same, so that the stream says that it is there.
+// anything in waits for nobody, unless its machines were another journal's: it is the first. It asks all the same, so
+// that the stream says that it is there.
 type twins struct {
 	me     compute.Voice // this process, as its beacons and reports say it
 	began  bool          // it was alone once: it carries out what it decides
@@ -60,12 +61,12 @@ func (t *twins) know(c compute.Command, now time.Time) (said bool) {
 // alone has work taken.
 func (t *twins) alone() { *t = twins{me: t.me, began: true} }
 
-// begin has an agent ask that has read its stream to the end, unless nobody was told anything there before. It
-// counts as alone a minute from now if nobody answers: no queue manager may be there.
+// begin has an agent ask that has read its stream to the end, unless nobody was there before as far as the stream and
+// the machines' mark say. It counts as alone a minute from now if nobody answers: no queue manager may be there.
 func (l *loop) begin(now time.Time) {
 	switch {
 	case l.twins.began || !l.twins.until.IsZero():
-	case !l.a.begin.Positioned && !l.stream.used():
+	case !l.a.begin.Positioned && !l.stream.used() && !l.o.Heir:
 		l.twins.began, l.twins.asks, l.beacon.now = true, true, true
 	default:
 		l.beacon.now = l.beacon.now || !l.twins.asks // its first beacon may have said nothing of it

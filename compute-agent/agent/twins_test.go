@@ -106,6 +106,30 @@ func nothingBeforeItIsAlone(t *testing.T, lost bool, after time.Duration) {
 	})
 }
 
+// Where nothing was ever said to the host, which may only not have been heard yet, a mark in the folder of machines still
+// says that an agent was there before.
+func TestAnHeirWaits(t *testing.T) {
+	for name, heir := range map[string]bool{"the first": false, "an heir": true} {
+		t.Run(name, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.unmanaged = true
+				n := c.start(t.TempDir(), fake.Options{}, func(o *Options) { o.Heir = heir })
+				c.boot(1, "small")
+				pass(30 * time.Second)
+				want, state := compute.StateActive, compute.HostEnabled
+				if heir {
+					want, state = compute.StateQueued, compute.HostQuarantined
+				}
+				c.want(want)
+				if b := c.speaks(); b.State != state || !b.Asks {
+					t.Errorf("it is %s: %s, and asks: %t", b.State, b.Reason, b.Asks)
+				}
+				stop(c, n)
+			})
+		})
+	}
+}
+
 // All that was said to an agent of before was removed since: a new journal is not the first of this name.
 func TestAnEmptiedStreamWasUsed(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {

@@ -95,7 +95,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Labels: o.Labels,
-		Timing: o.Timing, Keys: o.Keys,
+		Timing: o.Timing, Keys: o.Keys, Heir: inherits(lock, j),
 		Metrics: agent.NewMetrics(c.metrics), Tracer: c.Tracer, Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {
@@ -141,12 +141,17 @@ func takeHome(c Cell, j *journal.Journal, o AgentOptions) (*home.Lock, error) {
 		return nil, err
 	}
 	lock, err := o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused(), known.Machines())
-	if err == nil && lock != nil && lock.Was().Journal != "" && lock.Was().Journal != j.ID() {
+	if err == nil && inherits(lock, j) {
 		c.Log.Warn("the journal before this one is lost: this one takes its machines over",
 			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),
 			zap.String("before", string(lock.Was().Journal)), zap.String("journal", string(j.ID())))
 	}
 	return lock, err
+}
+
+// inherits says whether the machines were those of another journal.
+func inherits(l *home.Lock, j *journal.Journal) bool {
+	return l != nil && l.Was().Journal != "" && l.Was().Journal != j.ID()
 }
 
 // AgentPart is a host's agent as a part of several: one that cannot be made ends
