@@ -92,7 +92,7 @@ func TestEvacuate(t *testing.T) {
 		r.delete(c, ids[:2])
 		r.await(ids[:2], compute.StateDeleting)
 		r.startAgents(r.hosts[1:]...)
-		_, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
+		err := r.settles(func() error { return second(c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})) })
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Fatalf("nobody is certain, and: %v", err)
 		}
@@ -178,7 +178,7 @@ func TestFenceCommand(t *testing.T) {
 	r.known(r.hosts...)
 	c := r.as("p")
 	r.dies("host-01")
-	_, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
+	err := r.settles(func() error { return second(c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})) })
 	if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "host-01 has power still") {
 		t.Fatalf("it has power, and: %v", err)
 	}

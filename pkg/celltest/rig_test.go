@@ -329,6 +329,25 @@ func answered[T any](r *rig, ask func() (T, error)) (v T) {
 	return v
 }
 
+// settles repeats a request while a node answers that it cannot do it now, or does not hear whether it is done, and gives
+// what it answers in the end.
+func (r *rig) settles(ask func() error) (err error) {
+	r.t.Helper()
+	r.poll("a node answers", func() bool {
+		err = mayPass(ask())
+		return compute.KindOf(err) != compute.KindUnavailable
+	})
+	return err
+}
+
+// gone is settles of what is to be taken away: that it is not there any more is as good.
+func (r *rig) gone(ask func() error) {
+	r.t.Helper()
+	if err := r.settles(ask); compute.KindOf(err) != compute.KindNotFound {
+		r.must(err)
+	}
+}
+
 // mayPass makes a time-out an error after which something is tried again: it changes nothing the second time.
 func mayPass(err error) error {
 	if compute.KindOf(err) == compute.KindTimeout {
@@ -506,9 +525,7 @@ func (w *witness) await(t *testing.T, what string, done func(map[compute.Instanc
 	t.Helper()
 	lost := time.After(patience)
 	for {
-		w.mu.Lock()
-		ok, news, err := done(w.now), w.news, w.err
-		w.mu.Unlock()
+		ok, news, err := w.look(done)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -521,6 +538,15 @@ func (w *witness) await(t *testing.T, what string, done func(map[compute.Instanc
 			t.Fatalf("%s: not after %s; %s", what, patience, w.summary())
 		}
 	}
+}
+
+// look asks done, which may end the test, of all that there is now. news says when it should be asked again.
+func (w *witness) look(
+	done func(map[compute.InstanceID]compute.Instance) bool,
+) (ok bool, news <-chan struct{}, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return done(w.now), w.news, w.err
 }
 
 // get is one instance as the log says.

@@ -294,6 +294,19 @@ func (c *secretCell) start() {
 
 // types runs a command, as somebody with this token, and keeps what it says.
 func (c *secretCell) types(token string, args ...string) (stdout string) {
+	_, stdout = c.runs(token, args...)
+	return stdout
+}
+
+// does types a command until it has been done: a node with much to do may answer that it cannot be now.
+func (c *secretCell) does(token string, args ...string) {
+	c.poll("berth "+strings.Join(args, " "), func() bool {
+		code, _ := c.runs(token, args...)
+		return code == 0
+	})
+}
+
+func (c *secretCell) runs(token string, args ...string) (code int, stdout string) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(c.t.Context(), berth(c.t), args...)
 	cmd.Env = append(append(os.Environ(), c.env...),
@@ -304,7 +317,7 @@ func (c *secretCell) types(token string, args ...string) (stdout string) {
 		c.t.Fatal(err)
 	}
 	c.said["berth "+strings.Join(args, " ")] += out.String() + errs.String()
-	return out.String()
+	return cmd.ProcessState.ExitCode(), out.String()
 }
 
 // secretOf is what of an API token is secret.
@@ -332,7 +345,8 @@ func (c *secretCell) use() {
 	public := c.planted.random("SSH key", 32)
 	blob := append([]byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"), public...)
 	key := c.keeps("id.pub", "ssh-ed25519 "+base64.StdEncoding.EncodeToString(blob)+" me")
-	c.types(made.Secret, "boot", "--flavor", "m1.small", "--name", "web", "--wait", "--user-data", data, "--ssh-key", key)
+	c.does(made.Secret, "boot", "--flavor", "m1.small", "--name", "web", "--wait", "--user-data", data, "--ssh-key", key,
+		"--key", "web")
 	person := c.jwt("token of a person", time.Now().Add(time.Hour))
 	for _, as := range []string{made.Secret, c.admin, person} {
 		for _, line := range []string{
@@ -340,6 +354,10 @@ func (c *secretCell) use() {
 			"host show h1 -o json", "host instances h1 -o json", "queue list -o json", "quota show -o json",
 			"flavor list -o json",
 		} {
+			if line == "list -o json" {
+				c.does(as, strings.Fields(line)...)
+				continue
+			}
 			c.types(as, strings.Fields(line)...)
 		}
 	}
@@ -435,7 +453,7 @@ func (c *secretCell) publishers() {
 		rubbish("a queue").To(topics.Build("m1.small"), 0),
 	}
 	c.send(thrown...)
-	c.types(c.admin, "boot", "--flavor", "m1.small", "--wait") // the host looks into the queue
+	c.does(c.admin, "boot", "--flavor", "m1.small", "--wait") // the host looks into the queue
 	c.poll("all is rejected", func() bool { return len(c.refused.all()) >= len(thrown) })
 }
 

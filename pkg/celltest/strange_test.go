@@ -259,8 +259,11 @@ func TestUserData(t *testing.T) {
 		ids = append(ids, byKafka)
 		r.await(ids, compute.StateActive)
 		for _, id := range ids {
-			if !bytes.Equal(seen.got[id], data) {
-				t.Errorf("%s got %d bytes that are not those that were sent", id, len(seen.got[id]))
+			seen.mu.Lock()
+			got := seen.got[id]
+			seen.mu.Unlock()
+			if !bytes.Equal(got, data) {
+				t.Errorf("%s got %d bytes that are not those that were sent", id, len(got))
 			}
 		}
 		for _, n := range []int{compute.MaxUserData + 1, 1 << 20, 8 << 20} {

@@ -169,18 +169,21 @@ func (r *rig) bootTraced(id compute.InstanceID, traceparent string) {
 	body, err := json.Marshal(map[string]string{"flavor": "m1.small", "id": string(id), "project": "p"})
 	r.must(err)
 	to := "http://" + r.api + "/v1/instances"
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, to, bytes.NewReader(body))
-	r.must(err)
-	req.Header.Set("Content-Type", "application/json")
-	if traceparent != "" {
-		req.Header.Set("traceparent", traceparent)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	r.must(err)
-	r.must(resp.Body.Close())
-	if resp.StatusCode != http.StatusAccepted {
-		r.t.Fatalf("%s is answered with %s", id, resp.Status)
-	}
+	r.poll("a node that can takes a boot", func() bool {
+		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, to, bytes.NewReader(body))
+		r.must(err)
+		req.Header.Set("Content-Type", "application/json")
+		if traceparent != "" {
+			req.Header.Set("traceparent", traceparent)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		r.must(err)
+		r.must(resp.Body.Close())
+		if !comeAgain(resp.StatusCode) && resp.StatusCode != http.StatusAccepted {
+			r.t.Fatalf("%s is answered with %s", id, resp.Status)
+		}
+		return !comeAgain(resp.StatusCode)
+	})
 }
 
 // publishTraced boots a machine with this id past the API.
