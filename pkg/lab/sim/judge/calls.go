@@ -24,6 +24,10 @@ const (
 	// callsWork is how many more it may send for each work that comes into a queue: kfake wakes all that wait there, and
 	// answers those with nothing that did not get it.
 	callsWork = 2
+	// callsEnded is how many more it may send for each work that ended while its record lay in a queue, for up to
+	// endedFor: a host leaves what is past its deadline to others once, and drops it when it comes there again.
+	callsEnded = 2
+	endedFor   = 2 * time.Minute
 	// leftFor is how long a queue is left to others. So often a host comes to each work of
 	// it that it must not take, one a call, and then finds that nothing lies behind.
 	leftFor = 2 * time.Second
@@ -53,17 +57,32 @@ func checkCalls(r *Recording) (wrong []Violation) {
 			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
 			useless := useless(others, span{from.Add(-leftFor), from.Add(callsIn)}) // it looks there once more
 			came := r.came(span{from.Add(-time.Second), from.Add(callsIn)})
-			m := n + mostCalls + callsBuild*begun + callsRing*rings + often*useless + callsWork*came
+			ended := r.endedInQueues(span{from.Add(-endedFor), from.Add(callsIn)})
+			m := n + mostCalls + callsBuild*begun + callsRing*rings + often*useless + callsWork*came + callsEnded*ended
 			if m < len(at) && at[m].Sub(from) <= callsIn {
 				wrong = append(wrong, broken("calls", "", at[m],
 					"%s asked for work %d times from %s to %s, began with %d builds, was rung %d times, came to %d that "+
-						"it must not take, and %d were put into queues", h.ID, m-n+1, r.At(from), r.At(at[m]), begun,
-					rings, useless, came)...)
+						"it must not take, %d were put into queues, and %d had ended there", h.ID, m-n+1, r.At(from),
+					r.At(at[m]), begun, rings, useless, came, ended)...)
 				break
 			}
 		}
 	}
 	return wrong
+}
+
+// endedInQueues is how much work ended while it waited.
+func (r *Recording) endedInQueues(in span) (n int) {
+	waited := map[compute.InstanceID]bool{}
+	for _, w := range r.Log {
+		i := w.Instance
+		over := i.State == compute.StateError || i.State == compute.StateDeleted
+		if over && waited[i.ID] && !w.Seen.Before(in.from) && w.Seen.Before(in.to) {
+			n++
+		}
+		waited[i.ID] = i.State == compute.StateQueued
+	}
+	return n
 }
 
 // builds are how many a host began with.

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -23,6 +24,18 @@ func TestCheckCalls(t *testing.T) {
 			call(r)
 		}
 	}
+	// ended has work end at 20 s that has waited since 5 s.
+	ended := func(n int, call func(*Recording)) func(*Recording) {
+		return func(r *Recording) {
+			for w := range n {
+				i := compute.Instance{ID: compute.InstanceID(fmt.Sprint("ended-", w)), State: compute.StateQueued}
+				r.Log = append(r.Log, Written{Seen: moment(5), Instance: i})
+				i.State = compute.StateError
+				r.Log = append(r.Log, Written{Seen: moment(20), Instance: i})
+			}
+			call(r)
+		}
+	}
 	sees(t, checkCalls, map[string]func(*Recording){
 		"right: nothing waits":                             calls("host-2", 50, mostCalls),
 		"host-2 asked for work 16 times":                   calls("host-2", 50, mostCalls+1),
@@ -30,6 +43,8 @@ func TestCheckCalls(t *testing.T) {
 		"host-2 asked for work 24 times":                   alone(calls("host-2", 2.5, mostCalls+3*2+3)),
 		"right: another host walks there too":              calls("host-2", 2.5, mostCalls+2*3*2+2),
 		"host-2 asked for work 30 times":                   calls("host-2", 2.5, mostCalls+2*3*2+3),
+		"right: what ended in queues is dropped":           ended(5, calls("host-2", 100, mostCalls+5*2)),
+		"host-2 asked for work 26 times":                   ended(5, calls("host-2", 100, mostCalls+5*2+1)),
 		"right: over more time than a call may last, twice as many": func(r *Recording) {
 			calls("host-2", 50, mostCalls)(r)
 			calls("host-2", 60, mostCalls)(r)

@@ -73,9 +73,9 @@ func (j *joiner) join(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 }
 
 // sync waits for what the leader has given.
-func (j *joiner) sync(ctx context.Context, generation int32, leads bool) error {
+func (j *joiner) sync(ctx context.Context, of int32, leads bool) error {
 	req := kmsg.NewPtrSyncGroupRequest()
-	req.Group, req.MemberID, req.Generation = "g", j.member, generation
+	req.Group, req.MemberID, req.Generation = "g", j.member, of
 	if leads {
 		a := kmsg.NewSyncGroupRequestGroupAssignment()
 		a.MemberID = j.member
@@ -90,7 +90,7 @@ func (j *joiner) sync(ctx context.Context, generation int32, leads bool) error {
 
 // A leader that has joined and says no more, dead or held up, is put out before the sessions end of those who wait for it,
 // and these go on without it.
-func TestLeaderDoesNotAssign(t *testing.T) {
+func TestLeaderFallsSilent(t *testing.T) {
 	for name, silence := range map[string]func(*joiner){
 		"held up": func(j *joiner) { j.link.Pause() }, "dead": func(j *joiner) { j.link.Kill() },
 	} {
