@@ -47,7 +47,7 @@ func (s *Server) explainInstance(ctx context.Context, in *InstanceInput) (*expla
 // explain explains one instance as the caller may see it.
 func (s *presenter) explain(k entry) rest.Explanation {
 	at, i := k.key(), k.instance
-	f := explain.Facts{Now: s.now.log, Instance: i, Name: s.host, Amounts: s.names}
+	f := explain.Facts{Now: s.now.log, Instance: i, Name: s.host, Amounts: s.names, Sums: s.seesAmounts(*k.boot())}
 	out := rest.Explanation{
 		ID: at.id, Project: at.project, Name: k.boot().Name, State: rest.State(s.state(k).String()),
 		Next: []rest.NextEvent{}, YouCan: []string{},

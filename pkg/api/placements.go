@@ -312,7 +312,7 @@ func (s *Server) placements(ctx context.Context, kinds []kind, atomic bool) (res
 		}
 		told.Kinds[i] = explain.MixKind{
 			Name: fmt.Sprintf("%d %s", p.Count, p.Queue), Boot: k.asks.Boot, Count: p.Count, Fits: p.Fits, Alone: p.Alone,
-			Before: before, After: after, Group: mix[i].Group, Amounts: open,
+			Before: before, After: after, Group: mix[i].Group, Sums: open,
 		}
 		out.Kinds = append(out.Kinds, p)
 		out.Count, out.Fits, out.Admitted = out.Count+p.Count, out.Fits+p.Fits, out.Admitted+admitted[i]
@@ -503,7 +503,9 @@ const quotaRemedy = "delete something of this project, or ask for more quota"
 
 // placement says what would become of an instance that is not there, and what every host is to it.
 func (s *presenter) placement(i *compute.Instance, over *compute.Reason) (rest.Placement, explain.Answer) {
-	f := explain.Facts{Now: s.now.log, Instance: i, Before: true, Name: s.host, Amounts: s.names}
+	f := explain.Facts{
+		Now: s.now.log, Instance: i, Before: true, Name: s.host, Amounts: s.names, Sums: s.seesAmounts(i.Boot),
+	}
 	var e rest.Explanation
 	s.situate(&f, &e)
 	f.Position = f.Depth // behind all that wait

@@ -387,7 +387,22 @@ func TestPlacementsOnHostsThatAreNamed(t *testing.T) {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}
+	n.hears(offering("rack2", 1)) // of which "two" lacks one: that is for operators
+	n.has(instance(id1, "w", compute.StateQueued, func(i *compute.Instance) {
+		i.Project, i.Resources[compute.VCPU], i.Boot.Avoid, i.ChangedAt = "own", 2, []compute.HostID{"rack1"}, time.Now()
+	}))
+	says := func() []string {
+		return []string{
+			n.places(`{` + avoids + `}`).Summary,
+			into[rest.Explanation](n.do("GET", path(id1)+"/explain?project=own", nil), 200).Summary,
+		}
+	}
+	want := "no host can take it now: of 2 hosts 1 full, 1 that it avoids"
+	equal(t, "a project's words", []string{want, want}, says())
 	n.as = operator
+	avoids = `"flavor":"two","project":"own","avoid":["rack1"]`
+	want = "no host can take it now: of 2 hosts 1 full (the nearest is short of 1 processor), 1 that it avoids"
+	equal(t, "an operator's words", []string{want, want}, says())
 	if p := n.places(`{"flavor":"two","project":"own","host":"rack1","count":5}`); p.Fits != 4 ||
 		p.Kinds[0].Hosts.Room != 4 {
 		t.Errorf("to operators: %+v", p)

@@ -77,7 +77,7 @@ func toldOf(f Facts, hosts []Host) string {
 			f.Silent = f.Silent || h.Silent && h.Beacon.Host == f.Instance.Host
 		}
 	}
-	f.Now, f.Amounts = now, true
+	f.Now, f.Amounts, f.Sums = now, true, true
 	t := Tell(f)
 	lines := []string{t.Summary}
 	for _, e := range t.Next {
@@ -99,6 +99,27 @@ func toldOf(f Facts, hosts []Host) string {
 const refuses = "\nnext: its host refuses it as soon as it reads it, and it ends in error"
 
 const deadline = "\nnext in 1h0m: it ends in error if no host has taken it (deadline)"
+
+// TestWithoutSums: where a request names hosts there may be one that does, so nothing is said of how much is free there.
+func TestWithoutSums(t *testing.T) {
+	for _, free := range []int64{1, 3} {
+		i := queued()
+		says := Tell(Facts{Now: now, Instance: i, Hosts: Hosts(WantedBy(i), []Host{host("h1", free)})}).Summary
+		if says != "no host can take it now: of 1 host 1 full" {
+			t.Errorf("with %d free: %s", free, says)
+		}
+	}
+	for _, before := range []uint64{1, 7} { // there is room for two
+		i := queued()
+		told := Tell(Facts{
+			Now: now, Instance: i, Hosts: Hosts(WantedBy(i), []Host{host("h1", 8)}), Position: before, Depth: 9,
+		})
+		want := fmt.Sprintf("1 host can take it now, and %s before it in its queue", are(before))
+		if told.Summary != want || told.Next[0].What != "hosts take one after the other" {
+			t.Errorf("behind %d: %s, %v", before, told.Summary, told.Next)
+		}
+	}
+}
 
 // TestWaysNotToBePlaced: each way says what it is, what happens next, and what frees it.
 func TestWaysNotToBePlaced(t *testing.T) {

@@ -197,7 +197,7 @@ func TestMixOfMembers(t *testing.T) {
 		k.Group = &Group{Rule: compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1}}
 		filled, before := Fill(nil, []Kind{k}, c.hosts), Hosts(k.Wanted, c.hosts)
 		got := TellMix(Mix{Kinds: []MixKind{{
-			Name: "some", Count: k.Count, Fits: filled.Fits[0], Alone: filled.Fits[0], Amounts: true,
+			Name: "some", Count: k.Count, Fits: filled.Fits[0], Alone: filled.Fits[0], Sums: true,
 			Before: before, After: Hosts(filled.OneMore(0, k.Wanted), filled.Left), Group: k.Group,
 		}}})
 		if !strings.Contains(got.Summary, c.want) || slices.Contains(got.Asker, asks) != c.asks {

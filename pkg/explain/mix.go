@@ -56,15 +56,15 @@ type Mix struct {
 
 // MixKind is one kind of it.
 type MixKind struct {
-	Name    string // "2 m1.small with gpu=a100"
-	Boot    compute.Boot
-	Count   int64
-	Fits    int64  // with the others
-	Alone   int64  // without them
-	Before  Answer // of hosts as they are
-	After   Answer // of hosts with all of the mix that fits
-	Group   *Group // of Before; nil: it is in none that has a rule
-	Amounts bool   // what one host has free may be told
+	Name   string // "2 m1.small with gpu=a100"
+	Boot   compute.Boot
+	Count  int64
+	Fits   int64  // with the others
+	Alone  int64  // without them
+	Before Answer // of hosts as they are
+	After  Answer // of hosts with all of the mix that fits
+	Group  *Group // of Before; nil: it is in none that has a rule
+	Sums   bool   // what there is room for on all, and what the nearest lacks, may be told
 }
 
 // TellMix says what would become of a mix.
@@ -111,14 +111,14 @@ func (k MixKind) lacks() string {
 		return "alone all of them have room, and not with the others"
 	case k.Before.Now() == 0 && k.Before.Later() == 0:
 		return fmt.Sprintf("no host can ever take one: of %s %s", count(k.Before.Total(), "host"), strings.Join(k.Before.nevers(), ", "))
-	case k.Before.Now() == 0 && k.Amounts:
+	case k.Before.Now() == 0 && k.Sums:
 		return fmt.Sprintf("no host can take one now: of %s %s", count(k.Before.Total(), "host"),
-			strings.Join(append(k.Before.laters(), k.Before.nevers()...), ", "))
+			strings.Join(append(k.Before.laters(k.Sums), k.Before.nevers()...), ", "))
 	}
 	if g := k.Group; g != nil && k.After.Counts[Full] == 0 { // so it is the rule
 		return fmt.Sprintf("the rule of group %s (%s) lets no host have one more", g.Rule.Name, g.Rule.Rule())
 	}
-	if v := k.After.first[Full]; v.Host != "" && k.Amounts {
+	if v := k.After.first[Full]; v.Host != "" && k.Sums {
 		return "the host that lacks least for one more is short of " + Amounts(v.Short)
 	}
 	return "no host has room for one more"

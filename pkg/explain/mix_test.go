@@ -65,7 +65,7 @@ func TestTellMix(t *testing.T) {
 		m := Mix{}
 		for i, k := range mix {
 			m.Kinds = append(m.Kinds, MixKind{
-				Name: "some", Count: k.Count, Fits: filled.Fits[i], Alone: Fill(nil, mix[i:i+1], hosts).Fits[0], Amounts: true,
+				Name: "some", Count: k.Count, Fits: filled.Fits[i], Alone: Fill(nil, mix[i:i+1], hosts).Fits[0], Sums: true,
 				Before: Hosts(k.Wanted, hosts), After: Hosts(filled.OneMore(i, k.Wanted), filled.Left), Group: k.Group,
 			})
 		}

@@ -34,6 +34,7 @@ type Facts struct {
 	Name    func(compute.HostID) compute.HostID // what a host is called where this is read; nil: by its name
 	Text    func(string) string                 // a message of a host as it may be read; nil: as it is
 	Amounts bool                                // what one host has free may be told
+	Sums    bool                                // what there is room for on all, and what the nearest lacks, may be told
 }
 
 func (f Facts) host(h compute.HostID) compute.HostID {
@@ -183,7 +184,7 @@ func (f Facts) waiting() (out Told) {
 	case a.Now() > 0 && f.Position == 0:
 		out.Summary = fmt.Sprintf("%s can take it now, and none is known to be before it", count(a.Now(), "host"))
 		out.Next = []Event{{What: "a host takes it within seconds"}}
-	case a.Now() > 0 && a.Room <= int64(f.Position):
+	case a.Now() > 0 && f.Sums && a.Room <= int64(f.Position):
 		out.Summary = fmt.Sprintf("there is room for %d of its kind now, and %s before it", a.Room, are(f.Position))
 		out.Next = []Event{{What: "hosts take one after the other, as far as there is room"}}
 	case a.Now() > 0:
@@ -192,7 +193,7 @@ func (f Facts) waiting() (out Told) {
 	case a.Later() == 0:
 		out.Summary = fmt.Sprintf("no host can ever take it: of %s %s", count(a.Total(), "host"), strings.Join(a.nevers(), ", "))
 	default:
-		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(), a.nevers()...), ", "))
+		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(f.Sums), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
 	}
 	if a.Now() == 0 {

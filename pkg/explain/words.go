@@ -80,8 +80,9 @@ func (v Verdict) operators() []string {
 	return []string{do}
 }
 
-// laters say what would have to change and on how many hosts, the most promising first.
-func (a Answer) laters() (out []string) {
+// laters say what would have to change and on how many hosts, the most promising first. Without sums they say nothing of
+// what the nearest is short of: where a request names hosts, there may be one that does.
+func (a Answer) laters(sums bool) (out []string) {
 	for s := Full; s >= KeptOut; s-- {
 		n := a.Counts[s]
 		if n == 0 {
@@ -89,6 +90,10 @@ func (a Answer) laters() (out []string) {
 		}
 		switch s {
 		case Full:
+			if !sums {
+				out = append(out, fmt.Sprintf("%d full", n))
+				continue
+			}
 			out = append(out, fmt.Sprintf("%d full (the nearest is short of %s)", n, Amounts(a.first[Full].Short)))
 		case KeptOut:
 			out = append(out, fmt.Sprintf("%d that the rule of its group keeps it from", n))
