@@ -281,6 +281,7 @@ func (s *presenter) event(e *events.Event, id string) rest.Event {
 		out.PowerBefore = rest.FromPower(e.PowerBefore)
 	}
 	if r := out.Reason; r != nil {
+		s.hideInSet(e.Project, r)
 		r.Message, r.Detail, r.Host = s.text(r.Message, e.Named...), s.text(r.Detail, e.Named...), s.host(r.Host)
 	}
 	if out.Notice != nil {

@@ -55,6 +55,10 @@ func (s *presenter) explain(k entry) rest.Explanation {
 	if i == nil {
 		f.AcceptedAt, out.Queue = k.request.At, rest.FromRequest(k.request).Queue
 	} else {
+		if why := s.ofSet(i.Project, i.Reason); why != i.Reason {
+			shown := *i
+			shown.Reason, f.Instance = why, &shown
+		}
 		out.Queue, out.Failures = i.Queue, s.situate(&f, &out).Failures
 	}
 	told := explain.Tell(f)

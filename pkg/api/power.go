@@ -18,7 +18,8 @@ const powerDescription = "Answered once the request cannot be lost; the instance
 	"host has answered, " +
 	"and then as answer. A newer command takes the place of one that is not answered yet. With a command id " +
 	"of the caller's own it may be repeated: the last command with the same id is not done again. 409 unless " +
-	"the instance is active (or unknown: then its host acts on it when it is back)."
+	"the instance is active (or unknown: then its host acts on it when it is back), and where its place is taken for " +
+	"other work (preemptible): then it takes a stop alone, and none once its host is told to destroy it."
 
 func (s *Server) routePower(api huma.API) {
 	for _, w := range []struct {
@@ -103,6 +104,18 @@ func errNoMachine(id compute.InstanceID, b *compute.Boot) error {
 		fmt.Sprintf("name the machine that has its room: berth reservation show %s", of))
 }
 
+// errGoes refuses a command for a machine whose place is taken for other work.
+func errGoes(i *compute.Instance, op compute.RequestOp) error {
+	why := i.Notice().Reason(i.Attempt)
+	remedy := "boot another one: this one becomes deleted"
+	if i.Boot.Preemptible().Then == compute.ThenRequeue {
+		remedy = "wait: it is built anew once its host has it no more"
+	}
+	e := compute.Conflict("instance", string(i.ID), "goes: "+why.Detail, remedy)
+	e.Reason = why
+	return e
+}
+
 // mayPower refuses what makes no sense as far as is known. The conductor has the
 // last word: what it refuses is in rejected.
 func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
@@ -122,6 +135,8 @@ func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
 		return nil
 	case i.State != compute.StateActive:
 		return compute.Conflict("instance", string(i.ID), "is "+i.State.String(), remedy)
+	case i.Notice() != nil && (i.Notice().Going || op != compute.OpStop):
+		return errGoes(i, op)
 	case op == compute.OpReboot && i.Power == compute.PowerStopped && i.Command == nil:
 		e := compute.Conflict("instance", string(i.ID), "is stopped", "start it instead")
 		e.Reason = i.Stopped

@@ -3,8 +3,11 @@
 package api
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -90,6 +93,51 @@ func TestPowerRefusals(t *testing.T) {
 	}
 	n.fail = errors.New("no leader")
 	n.do("POST", path(id1)+"/start", nil).refused(504, compute.KindTimeout)
+}
+
+// TestPowerOfWhatGoes: what a conductor refuses since the machine's place is taken is refused here, and a stop is taken
+// as long as one may be.
+func TestPowerOfWhatGoes(t *testing.T) {
+	n := newNode(t)
+	for name, c := range map[string]struct {
+		then   compute.Afterwards
+		going  bool
+		over   time.Time
+		taken  string // of stop, start and reboot
+		remedy string
+	}{
+		"has notice":                 {taken: "stop", remedy: "boot another one: this one becomes deleted"},
+		"has notice, to be requeued": {then: compute.ThenRequeue, taken: "stop", remedy: "wait: it is built anew once its host has it no more"},
+		"goes":                       {then: compute.ThenRequeue, going: true, remedy: "wait: it is built anew once its host has it no more"},
+		"is over":                    {then: compute.ThenRequeue, over: start, taken: "stop start reboot"},
+	} {
+		n.has(instance(id1, "web", compute.StateActive, func(i *compute.Instance) {
+			i.Boot.Preempt(compute.Preemptible{Then: cmp.Or(c.then, compute.ThenDelete)})
+			i.GiveNotice(&compute.Notice{
+				At: start, Until: start.Add(time.Minute), Host: "h1", Queue: "m1.large", Class: compute.PriorityHigh,
+				Going: c.going, Over: c.over,
+			})
+			i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{Code: compute.GuestShutdown}
+		}))
+		for _, verb := range []string{"stop", "start", "reboot"} {
+			a := n.do("POST", path(id1)+"/"+verb, nil)
+			switch {
+			case verb == "reboot" && !c.over.IsZero(): // it is stopped
+				if p := a.refused(409, compute.KindConflict); p.Remedy != "start it instead" {
+					t.Errorf("%s: %s: %+v", name, verb, p)
+				}
+			case strings.Contains(c.taken, verb):
+				if a.status != 202 || len(n.published()) != 1 {
+					t.Errorf("%s: %s: %d %s", name, verb, a.status, a.body)
+				}
+			default:
+				p := a.refused(409, compute.KindConflict)
+				if p.Reason == nil || p.Reason.Code != compute.Preempted || p.Remedy != c.remedy || len(n.published()) != 0 {
+					t.Errorf("%s: %s: %+v", name, verb, p)
+				}
+			}
+		}
+	}
 }
 
 // A repeat of what is under way, or was answered last, is not published again.

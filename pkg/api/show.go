@@ -270,6 +270,7 @@ func (s *presenter) hideHosts(i rest.Instance) rest.Instance {
 	named := hostsIn(i)
 	for _, r := range reasonsIn(i) {
 		if r != nil {
+			s.hideInSet(i.Project, r)
 			r.Message, r.Detail, r.Host = s.text(r.Message, named...), s.text(r.Detail, named...), s.host(r.Host)
 		}
 	}
@@ -289,6 +290,34 @@ func (s *presenter) hideHosts(i rest.Instance) rest.Instance {
 	}
 	i.PinnedTo, i.Host = s.host(i.PinnedTo), s.host(i.Host)
 	return i
+}
+
+// ofSet is a reason as the caller may see it. That of SetFailed has in it why another of the set has ended, so names of
+// hosts that only the other names. Where that one is not known as it ended, its name alone is told.
+func (s *presenter) ofSet(p compute.Project, why *compute.Reason) *compute.Reason {
+	if s.names || why == nil || why.Code != compute.SetFailed {
+		return why
+	}
+	of, others := strings.CutPrefix(why.Detail, "instance ")
+	id, _, says := strings.Cut(of, ": ")
+	if !others || !says {
+		return why
+	}
+	out := *why
+	k, ok := s.views.instances.get(instanceKey{p, compute.InstanceID(id)})
+	if ok && k.instance != nil && k.instance.State.Ended() {
+		out.Detail = s.text(why.Detail, hostsIn(rest.FromInstance(k.instance))...)
+	} else {
+		out.Detail = "instance " + id
+	}
+	return &out
+}
+
+// hideInSet does the same with a reason that is shown.
+func (s *presenter) hideInSet(p compute.Project, r *rest.Reason) {
+	if !s.names && r.Code == compute.SetFailed {
+		*r = *rest.FromReason(s.ofSet(p, r.Compute()))
+	}
 }
 
 // refusal is a refusal as the caller may see it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
@@ -112,6 +113,66 @@ func TestProjectsSeeNothingOfEachOther(t *testing.T) {
 	}
 	if asked < 80 {
 		t.Errorf("only %d requests", asked)
+	}
+}
+
+// TestTheRestOfASetNamesNoHosts: why a set ended is the reason of one of it, which names hosts that the others never
+// had. Once nobody knows what that one was, nothing of its reason is told.
+func TestTheRestOfASetNamesNoHosts(t *testing.T) {
+	var l log
+	n := lockedNode(t, func(c *Config) { c.KeepOpen = time.Millisecond })
+	server := n.serve()
+	n.hears(compute.Beacon{Host: "rack7", Journal: "j7", At: start})
+	hidden, _ := n.views.hosts.get("rack7")
+	why := &compute.Reason{Code: compute.AttemptsExhausted, Attempt: 3, Detail: "rack7 (3 times): no disk on rack7"}
+	failed := func(i *compute.Instance) {
+		i.Project, i.Reason = "own", why
+		i.Failures = []compute.Failure{{Host: "rack7", Attempt: 3, Message: "no disk on rack7"}}
+	}
+	others := func(i *compute.Instance) {
+		i.Project = "own"
+		i.Reason = &compute.Reason{Code: compute.SetFailed, Detail: "instance " + string(id1) + ": " + why.String()}
+	}
+	told := func(role auth.Role) (texts []string) {
+		t.Helper()
+		n.as = n.token(role, "own")
+		if role == auth.RoleOperator {
+			n.as = n.token(role, "")
+		}
+		for _, target := range []string{
+			path(id2) + "?project=own", "/v1/instances?project=own&name=b", path(id2) + "/explain?project=own",
+			path(id2) + "/events?project=own",
+		} {
+			a := n.do("GET", target, nil)
+			if a.status != 200 {
+				t.Errorf("%s: %d %s", target, a.status, a.body)
+			}
+			texts = append(texts, string(a.body))
+		}
+		h := n.hear(server, "project=own&present=true&follow=false&instance="+string(id2), "")
+		return append(texts, string(h.told().Data))
+	}
+	l.write(id1, "a", compute.StateError, failed)
+	l.write(id2, "b", compute.StateError, others)
+	n.Instances(l.recs, true)
+	for _, text := range told(auth.RoleReader) {
+		if strings.Contains(text, "rack7") || !strings.Contains(text, string(hidden.opaque)+" (3 times)") &&
+			strings.Contains(text, "SetFailed") {
+			t.Errorf("a project reads %s", text)
+		}
+	}
+	for i, text := range told(auth.RoleOperator) {
+		if i != 3 && !strings.Contains(text, "rack7 (3 times)") {
+			t.Errorf("an operator reads %s", text)
+		}
+	}
+	gone := wire.Tombstone(wire.KeyInstance("own", id1)).To("test.instances", wire.Partition("own", 4))
+	gone.Offset, gone.Time = int64(len(l.recs)), time.Now()
+	n.Instances([]wire.Record{gone}, true)
+	for _, text := range told(auth.RoleReader) {
+		if strings.Contains(text, "rack7") || strings.Contains(text, "3 times") {
+			t.Errorf("without the other, a project reads %s", text)
+		}
 	}
 }
 

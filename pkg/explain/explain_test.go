@@ -149,8 +149,15 @@ func TestWaysNotToBePlaced(t *testing.T) {
 				i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Until: now.Add(2 * time.Hour), Taker: "t", Kept: true})
 			}), Depth: 9}, []Host{host("h1", 8)},
 			"it waits in no queue, for reservation r: instance t has taken it, and is on a host that does not hold it any more: " +
-				"hosts are asked for its room once that has ended\nnext in 2h0m: the reservation ends" + deadline +
+				"hosts are asked for its room once that has ended\nnext in 2h0m: the reservation ends" +
 				"\nyou: see what has taken it: berth explain t",
+		},
+		"a placeholder that no host has": {
+			Facts{Instance: queued(func(i *compute.Instance) {
+				i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Until: i.Deadline})
+			})}, []Host{host("h1", 8)},
+			"1 host can take it now, and none is known to be before it\nnext: a host takes it within seconds\n" +
+				"next in 1h0m: the reservation ends, and it with it",
 		},
 		"another is before it": {
 			Facts{Instance: queued(), Position: 1, Depth: 9}, []Host{host("h1", 8)},
@@ -408,6 +415,16 @@ func TestEveryState(t *testing.T) {
 		"too late":       {with(compute.StateError, because(compute.DeadlineExceeded)), nil, "you: berth why"},
 		"malformed":      {with(compute.StateError, because(compute.Malformed)), nil, "boot it under another id"},
 		"lost":           {with(compute.StateError, because(compute.HostLost)), nil, "you: boot another one"},
+		"no reservation": {with(compute.StateError, because(compute.NoSuchReservation)), nil, "you: berth reservation list"},
+		"taken by others": {
+			with(compute.StateError, because(compute.ReservationFull)), nil, "you: reserve more under another name",
+		},
+		"after its reservation": {with(compute.StateError, because(compute.ReservationEnded)), nil, "you: reserve again"},
+		"second":                {with(compute.StateError, because(compute.RequestDiffers)), nil, "you: repeat the first"},
+		"second reservation": {with(compute.StateError, func(i *compute.Instance) {
+			i.Reason = &compute.Reason{Code: compute.RequestDiffers}
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "r"})
+		}), nil, "you: berth reservation show r says"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := told(Facts{Instance: c.i}, c.hosts); !strings.Contains(got, c.want) {

@@ -144,7 +144,11 @@ func (f Facts) queued() Told {
 			At: f.endsWithout(), What: "it ends in error if " + f.notTaken() + " (on_no_capacity: fail)",
 		})
 	}
-	if !i.Deadline.IsZero() {
+	switch {
+	case i.Boot.Placeholder().Kept: // it has told so
+	case i.IsPlaceholder():
+		out.Next = append(out.Next, Event{At: i.Boot.Placeholder().Until, What: "the reservation ends, and it with it"})
+	case !i.Deadline.IsZero():
 		out.Next = append(out.Next, Event{At: i.Deadline, What: "it ends in error if " + f.notTaken() + " (deadline)"})
 	}
 	return out
@@ -368,6 +372,19 @@ func (f Facts) failed() Told {
 	case compute.AttemptsExhausted, compute.BuildFailed:
 		out.Asker = []string{"its failures say what went wrong: mend the image or the user data if it was the request's, and boot it again"}
 		out.Operators = []string{"look at the hosts on which it failed: berth host show"}
+	case compute.NoSuchReservation:
+		out.Asker = []string{
+			"berth reservation list shows what there is; boot into one without --flavor: it takes the reservation's",
+		}
+	case compute.ReservationFull:
+		out.Asker = []string{
+			"berth reservation show says what has taken it: delete one of them, or boot it without the reservation",
+			"reserve more under another name: berth reserve",
+		}
+	case compute.ReservationEnded:
+		out.Asker = []string{"reserve again, for longer: berth reserve; or boot it without the reservation"}
+	case compute.RequestDiffers:
+		out.Asker = f.differs()
 	case compute.DeadlineExceeded, compute.NoEligibleHost, compute.NeverFits, compute.PinnedHostUnavailable:
 		out.Asker = []string{"berth why says whether it would be placed now, and what it takes"}
 	case compute.Malformed:
@@ -378,6 +395,14 @@ func (f Facts) failed() Told {
 		out.Asker = []string{"boot another one: the machine and its disk are gone with the host"}
 	}
 	return out
+}
+
+// differs is what can be done where another request was first.
+func (f Facts) differs() []string {
+	if of := f.Instance.Boot.Placeholder().Of; of != "" {
+		return []string{fmt.Sprintf("berth reservation show %s says what there is; reserve under another name for more", of)}
+	}
+	return []string{"repeat the first request as it was, or give an id or key of its own"}
 }
 
 func name(i *compute.Instance) string {
