@@ -292,9 +292,9 @@ answered; the table in code is ` + "`pkg/auth/table.go`" + `.
   instance of a project in which the caller has no role answers 404, as if there were none. Readers and members see
   hosts as opaque ids, which are the same for all of them and change with the host's journal; who may see hosts
   sees their names. Nobody sees user data again, and lists have no SSH keys.
-* **What hosts have free is told as sums of all that do.** Of hosts that a reader or member names itself, by host or
-  avoid, it hears only whether one machine has room. That few hosts do for a flavor or a value, or that a cell has few,
-  keeps no sum back: whoever may boot finds as much out by booting.
+* **What hosts have free is told as sums of all that do.** Of hosts that a reader or member names itself, by host,
+  avoid or a group, it hears only whether one machine has room, in numbers and in words. That few hosts do for a flavor
+  or a value, or that a cell has few, keeps no sum back: whoever may boot finds as much out by booting.
 * With sign-in, an instance's id of UUID version 5 is taken with its ` + "`Idempotency-Key`" + ` only: from such an id
   another project could tell whether a key was used, or take it first.
 * 401 (it is not known who calls) and 403 (the role lacks) are exit code 6 of the command line.

@@ -101,6 +101,9 @@ func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) e
 	if _, others := s.views.instances.otherOwner(at); others {
 		return errIDTaken(ctx, at)
 	}
+	if err := s.findOffered(ctx, at.project, b); err != nil {
+		return err
+	}
 	b, err := s.asAdmitted(at.project, b)
 	if err != nil {
 		return err
@@ -204,6 +207,29 @@ func (s *Server) checkBoot(b compute.Boot) error {
 	return nil
 }
 
+// findOffered reads first what other nodes have changed in the catalog, if this one does not find there what a boot
+// names.
+func (s *Server) findOffered(ctx context.Context, p compute.Project, b compute.Boot) error {
+	_, grouped := s.config.Catalog.Group(compute.GroupKey{Project: p, Name: b.Group()})
+	if (grouped || b.Group() == "") && s.checkCatalog(b) == nil {
+		return nil
+	}
+	return s.catchUpCatalog(ctx)
+}
+
+// lookUp is what find finds, at once or once this node has read what other nodes have changed in the catalog.
+func lookUp[T any](ctx context.Context, s *Server, find func() (T, bool)) (T, bool, error) {
+	v, ok := find()
+	if ok {
+		return v, true, nil
+	}
+	if err := s.catchUpCatalog(ctx); err != nil {
+		return v, false, err
+	}
+	v, ok = find()
+	return v, ok, nil
+}
+
 // checkCatalog refuses what the catalog does not offer.
 func (s *Server) checkCatalog(b compute.Boot) error {
 	f, ok := s.config.Catalog.Flavor(b.Flavor)
@@ -298,6 +324,17 @@ func (s *Server) publish(ctx context.Context, req *compute.Request) (offset int6
 		e.Remedy = "ask for instance " + string(req.Instance) + ", or repeat the request with this id"
 	}
 	return offset, err
+}
+
+// askAfterTimeout has a request that may be kept or not name what to ask for, in place of its first instance.
+func askAfterTimeout(err error, field, value, remedy string) error {
+	var e *compute.Error
+	if !errors.As(err, &e) || e.Kind != compute.KindTimeout {
+		return err
+	}
+	out := *e
+	out.Field, out.Value, out.Remedy = field, value, remedy
+	return &out
 }
 
 const defaultProject = rest.DefaultProject

@@ -4,6 +4,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -52,7 +54,8 @@ func (s *Server) routeCatalog(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "change-quota", Method: http.MethodPatch, Path: "/v1/quotas/{project}", Tags: quotas,
 		Summary: "Change some of a project's own limits",
-		Description: "What is left out stays, and null takes a limit out (RFC 7396). It is decided upon the limits " +
+		Description: "What is left out stays, and null takes a limit out (RFC 7396); a null for limits, priorities or " +
+			"weight as a whole is refused with 422. It is decided upon the limits " +
 			"that there are then, so two that change different ones at once both count, or one is refused with 409.",
 	}, s.changeQuota)
 }
@@ -80,8 +83,11 @@ type flavorInput struct {
 
 type flavorOutput struct{ Body rest.FlavorView }
 
-func (s *Server) showFlavor(_ context.Context, in *flavorInput) (*flavorOutput, error) {
-	f, ok := s.config.Catalog.Flavor(in.Flavor)
+func (s *Server) showFlavor(ctx context.Context, in *flavorInput) (*flavorOutput, error) {
+	f, ok, err := lookUp(ctx, s, func() (compute.Flavor, bool) { return s.config.Catalog.Flavor(in.Flavor) })
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, s.errNoFlavor(in.Flavor)
 	}
@@ -165,8 +171,11 @@ type axisInput struct {
 
 type capabilityOutput struct{ Body rest.Capability }
 
-func (s *Server) showCapability(_ context.Context, in *axisInput) (*capabilityOutput, error) {
-	c, ok := s.config.Catalog.Capability(in.Axis)
+func (s *Server) showCapability(ctx context.Context, in *axisInput) (*capabilityOutput, error) {
+	c, ok, err := lookUp(ctx, s, func() (compute.Capability, bool) { return s.config.Catalog.Capability(in.Axis) })
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, compute.NotFound("capability", string(in.Axis), "berth capability list shows what there is")
 	}
@@ -269,10 +278,37 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 type changeQuotaInput struct {
 	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
 	Body    rest.QuotaChange
+	RawBody []byte
+}
+
+// checkNull refuses a null that stands for more than one limit: a client may have written it for what it leaves out,
+// and it would end limits that nobody named.
+func (in *changeQuotaInput) checkNull() error {
+	var all map[string]json.RawMessage
+	var inside struct{ Priorities map[string]json.RawMessage }
+	if json.Unmarshal(in.RawBody, &all) != nil || json.Unmarshal(in.RawBody, &inside) != nil {
+		return nil // it is refused for what it is
+	}
+	for name, v := range inside.Priorities {
+		all["priorities."+name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if string(all[name]) != "null" {
+			continue
+		}
+		if name == "weight" {
+			return compute.Invalid(name, "null", "leave it out, or give 0 to take it from the default quota")
+		}
+		return compute.Invalid(name, "null", "leave it out, or give null for each limit that is to go")
+	}
+	return nil
 }
 
 func (s *Server) changeQuota(ctx context.Context, in *changeQuotaInput) (*quotaOutput, error) {
 	if err := checkQuotaProject(in.Project); err != nil {
+		return nil, err
+	}
+	if err := in.checkNull(); err != nil {
 		return nil, err
 	}
 	_, err := s.change(ctx, false, func() (Change, error) {

@@ -3,6 +3,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -206,6 +208,17 @@ func TestChangedQuotas(t *testing.T) {
 	} {
 		n.do("PATCH", "/v1/quotas/web", body).refused(422, compute.KindInvalid)
 	}
+	for body, field := range map[string]string{
+		`{"weight":null}`: "weight", `{"limits":null}`: "limits", `{"priorities": null, "weight": 3}`: "priorities",
+		`{"priorities":{"high":null}}`: "priorities.high",
+	} {
+		if p := n.do("PATCH", "/v1/quotas/web", body).refused(422, compute.KindInvalid); p.Field != field {
+			t.Errorf("%s: %+v", body, p)
+		}
+		if !own().Same(one) {
+			t.Errorf("after %s: %+v, want %+v", body, own(), one)
+		}
+	}
 	into[rest.QuotaView](n.do("PATCH", "/v1/quotas/web",
 		`{"limits":{"INSTANCES":null},"weight":0,"priorities":{"high":{"VCPU":null}}}`), 200)
 	if q, has := n.config.Catalog.Quota("web"); has {
@@ -258,4 +271,60 @@ func TestRemoveValues(t *testing.T) {
 	has("net", "a", "b", "c")
 	removes("net?value=c&value=a", 200)
 	has("net", "b")
+}
+
+// onSync is what another node has changed, which this one hears of when it catches up.
+type onSync func(context.Context) error
+
+func (f onSync) Sync(ctx context.Context) error { return f(ctx) }
+
+// TestAnotherNodeHasJustMadeIt: what this node does not find in the catalog may have been made at another node a moment
+// ago, and a request that comes behind that finds it. What there is takes no time to find, and what there is not, once.
+func TestAnotherNodeHasJustMadeIt(t *testing.T) {
+	web := compute.Group{Project: "default", Name: "web", Policy: compute.Affinity}
+	for name, c := range map[string]struct {
+		method, target string
+		body           any
+		status         int
+	}{
+		"boot":              {"POST", "/v1/instances", rest.Boot{Flavor: "m1.small", Group: "web"}, 202},
+		"boot of a choice":  {"POST", "/v1/instances", `{"flavor":"m1.small","with":{"gpu":"a100"}}`, 202},
+		"reserve":           {"POST", "/v1/reservations", `{"name":"r","flavor":"m1.small","for":"1h"}`, 202},
+		"ask":               {"POST", "/v1/placements", `{"flavor":"m1.small"}`, 200},
+		"show a group":      {"GET", "/v1/groups/web", nil, 200},
+		"show a flavor":     {"GET", "/v1/flavors/m1.small", nil, 200},
+		"show a capability": {"GET", "/v1/capabilities/gpu", nil, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n *node
+			asked := 0
+			n = nodeThat(t, func(cfg *Config) {
+				cfg.Offered = onSync(func(ctx context.Context) error {
+					if asked++; asked > 1 {
+						return nil
+					}
+					n.offer()
+					return testCatalog{n.catalog}.SetGroup(ctx, web, true)
+				})
+			}).read()
+			for range 2 {
+				if a := n.do(c.method, c.target, c.body); a.status != c.status && a.status != 200 {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+			if asked != 1 {
+				t.Errorf("it caught up %d times", asked)
+			}
+			n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small", Group: "none"}).refused(404, compute.KindNotFound)
+			n.do("GET", "/v1/groups/none", nil).refused(404, compute.KindNotFound)
+			n.do("GET", "/v1/flavors/none", nil).refused(404, compute.KindNotFound)
+			if asked != 4 {
+				t.Errorf("it caught up %d times with what is not there", asked)
+			}
+		})
+	}
+	n := nodeThat(t, func(cfg *Config) {
+		cfg.Offered = onSync(func(context.Context) error { return errors.New("no leader") })
+	}).read()
+	n.do("POST", "/v1/instances", rest.Boot{Flavor: "none"}).refused(503, compute.KindUnavailable)
 }

@@ -144,6 +144,9 @@ type Config struct {
 	// host for long, and must not take that for silence of theirs.
 	Heard   Syncer
 	Catalog Catalog
+	// Offered lets a node catch up with the topic of the catalog, for what it does not find there: another node may have
+	// made it just now. nil: what it does not find is not there.
+	Offered Syncer
 	// DeadAfter is how long a host must not have been heard of before it may be
 	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
 	DeadAfter time.Duration

@@ -99,6 +99,7 @@ func TestPowerRefusals(t *testing.T) {
 // as long as one may be.
 func TestPowerOfWhatGoes(t *testing.T) {
 	n := newNode(t)
+	const wait = "wait: it is built anew once its host has it no more"
 	for name, c := range map[string]struct {
 		then   compute.Afterwards
 		going  bool
@@ -107,8 +108,8 @@ func TestPowerOfWhatGoes(t *testing.T) {
 		remedy string
 	}{
 		"has notice":                 {taken: "stop", remedy: "boot another one: this one becomes deleted"},
-		"has notice, to be requeued": {then: compute.ThenRequeue, taken: "stop", remedy: "wait: it is built anew once its host has it no more"},
-		"goes":                       {then: compute.ThenRequeue, going: true, remedy: "wait: it is built anew once its host has it no more"},
+		"has notice, to be requeued": {then: compute.ThenRequeue, taken: "stop", remedy: wait},
+		"goes":                       {then: compute.ThenRequeue, going: true, remedy: wait},
 		"is over":                    {then: compute.ThenRequeue, over: start, taken: "stop start reboot"},
 	} {
 		n.has(instance(id1, "web", compute.StateActive, func(i *compute.Instance) {

@@ -142,12 +142,15 @@ func (s *Server) reserve(ctx context.Context, in *reserveInput) (*reservationOut
 	if was, ok := s.presenter(ctx).reservation(key, false); ok && was.State != reservationEnded {
 		return sameReservation(was, in.Body, s.moment().log)
 	}
+	if err := s.findOffered(ctx, project, v.Boot); err != nil {
+		return nil, err
+	}
 	if err := s.checkBoot(v.Boot); err != nil {
 		return nil, err
 	}
 	offset, err := s.publish(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, askAfterTimeout(err, "reservation", string(v.Name), "repeat it as it was")
 	}
 	var each []asked
 	for _, b := range req.Boots() {
@@ -221,7 +224,7 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 			Project: key.Project, Instance: k.key().id, Op: compute.OpDelete, At: s.config.Now().UTC(),
 		})
 		if err != nil {
-			return nil, err
+			return nil, askAfterTimeout(err, "reservation", string(key.Name), "repeat it as it was")
 		}
 	}
 	return &reservationOutput{Body: v}, nil

@@ -158,7 +158,19 @@ func (s *Server) catchUpOnce(ctx context.Context) func(compute.Project) error {
 // catchUpTo is catchUp of a partition, or of every one. A probe goes on even if its caller hangs up: a caller that
 // always hangs up early, as a health check may, would otherwise never find out.
 func (s *Server) catchUpTo(ctx context.Context, p int32) error {
-	in, err := s.reads.enter(time.Now(), place{partition: p})
+	return s.catchUpAt(ctx, place{partition: p}, s.syncs.of(p))
+}
+
+// catchUpCatalog returns once all of the catalog that any node had before the call is in this one's.
+func (s *Server) catchUpCatalog(ctx context.Context) error {
+	if s.config.Offered == nil {
+		return nil
+	}
+	return s.catchUpAt(ctx, place{s.config.Topics.Catalog(), everyPartition}, s.catalogSync)
+}
+
+func (s *Server) catchUpAt(ctx context.Context, at place, r sharedSync) error {
+	in, err := s.reads.enter(time.Now(), at)
 	if err != nil {
 		return err
 	}
@@ -167,15 +179,20 @@ func (s *Server) catchUpTo(ctx context.Context, p int32) error {
 	if in.probe {
 		ctx, timeout = context.WithoutCancel(ctx), s.reads.probeTimeout(in)
 	}
-	came, err = s.sync(ctx, p, timeout)
+	came, err = r.within(ctx, timeout)
 	return err
 }
 
 // sync catches up with a partition, or with every one, and says what came of it.
 func (s *Server) sync(caller context.Context, p int32, timeout time.Duration) (outcome, error) {
+	return s.syncs.of(p).within(caller, timeout)
+}
+
+// within is sync for so long at most, and says what came of it.
+func (r sharedSync) within(caller context.Context, timeout time.Duration) (outcome, error) {
 	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
-	err := s.syncs.of(p).sync(ctx)
+	err := r.sync(ctx)
 	if err == nil {
 		return answered, nil
 	}

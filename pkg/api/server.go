@@ -25,18 +25,19 @@ import (
 
 // Server is one API node. Records may be fed to it before and while it serves.
 type Server struct {
-	config Config
-	log    *zap.Logger
-	views  views
-	clock  wire.Clock // the time of the log
-	syncs  sharedSyncs
-	door   door
-	locks  *instanceLocks
-	writes *breaker // before publications
-	reads  *breaker // before catching up
-	asks   *consoleAsks
-	rates  *ratelimit.Limiter // of principals
-	pages  chan struct{}      // holds one for each page of a topic that is read for a caller of the cell
+	config      Config
+	log         *zap.Logger
+	views       views
+	clock       wire.Clock // the time of the log
+	syncs       sharedSyncs
+	catalogSync sharedSync
+	door        door
+	locks       *instanceLocks
+	writes      *breaker // before publications
+	reads       *breaker // before catching up
+	asks        *consoleAsks
+	rates       *ratelimit.Limiter // of principals
+	pages       chan struct{}      // holds one for each page of a topic that is read for a caller of the cell
 
 	projectPages chan struct{} // and for one of a project
 	judging      chan struct{} // holds one for each answer for which all hosts are judged
@@ -58,8 +59,9 @@ func New(c Config) (*Server, error) {
 	told := events.NewLog(events.NameOf(c.InstancesID), c.Events, c.Partitions)
 	s := &Server{
 		config: c, log: c.Log, views: newViews(c.Partitions, c.Log, told), events: told,
-		syncs: newSharedSyncs(c.Syncer, c.Partitions),
-		door:  newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
+		syncs:       newSharedSyncs(c.Syncer, c.Partitions),
+		catalogSync: newSharedSync(func(ctx context.Context) error { return c.Offered.Sync(ctx) }),
+		door:        newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages),

@@ -128,6 +128,9 @@ func (s *Server) setRequest(in *SetInput) ([]*bootInput, *compute.Request, error
 			one.keys = append(one.keys, numberedKey(key, i))
 		}
 		req, err := s.request(one)
+		if err == nil {
+			err = req.Boot.CheckInSet()
+		}
 		switch {
 		case err != nil:
 			return nil, nil, inBoot(i, err)
@@ -210,13 +213,21 @@ func (s *Server) publishSet(
 	ctx context.Context, in *SetInput, boots []*bootInput, written *compute.Request,
 ) (*setOutput, error) {
 	offset, err := s.publish(ctx, written)
-	each := written.Boots()
+	each, own := written.Boots(), ownOf(boots) > 0
+	first := string(each[0].Instance)
+	switch {
+	case err == nil:
+	case own:
+		err = askAfterTimeout(err, "id", first, "ask for "+first+", the first of the set, or repeat the request as it was")
+	default:
+		err = askAfterTimeout(err, "id", first, "ask for "+first+", the first of the set; repeat it only under an "+keyHeader+
+			", since without one a repetition is another set")
+	}
 	s.traceBoot(&each[0], traceOf(in.Traceparent), err) // which is the trace of all
 	if err != nil {
 		return nil, err
 	}
 	var was []asked
-	own := ownOf(boots) > 0
 	for i := range each {
 		each[i].At = written.At.Add(-s.clock.Ahead()) // as other nodes read it: this one's clock may be wrong
 		was = append(was, asked{Request: &each[i], origin: origin{offset: offset}})

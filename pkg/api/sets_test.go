@@ -136,14 +136,20 @@ func TestSetRefusals(t *testing.T) {
 		status int
 		field  string
 	}{
-		"one":             {`[` + one + `]`, 422, "boots"},
-		"too many":        {"[" + strings.TrimSuffix(strings.Repeat(one+",", compute.MaxSet+1), ",") + "]", 422, "boots"},
-		"unknown flavor":  {`[` + one + `,{"flavor":"m9"}]`, 404, "boots[1].flavor"},
-		"unknown group":   {`[` + one + `,{"flavor":"m1.small","group":"web"}]`, 404, "boots[1].group"},
-		"malformed":       {`[{"flavor":"m1.small","attempts":21},` + one + `]`, 422, "boots[0].attempts"},
-		"two projects":    {`[{"flavor":"m1.small","project":"a"},{"flavor":"m1.small","project":"b"}]`, 422, "boots[1].project"},
-		"an id for one":   {`[{"flavor":"m1.small","id":"` + string(id1) + `"},` + one + `]`, 422, "boots"},
-		"one id for both": {`[{"flavor":"m1.small","id":"` + string(id1) + `"},{"flavor":"m1.small","id":"` + string(id1) + `"}]`, 422, "set"},
+		"one":              {`[` + one + `]`, 422, "boots"},
+		"too many":         {"[" + strings.TrimSuffix(strings.Repeat(one+",", compute.MaxSet+1), ",") + "]", 422, "boots"},
+		"unknown flavor":   {`[` + one + `,{"flavor":"m9"}]`, 404, "boots[1].flavor"},
+		"preemptible":      {`[` + one + `,{"flavor":"m1.small","preemptible":"delete"}]`, 422, "boots[1].preemptible"},
+		"in a reservation": {`[` + one + `,{"flavor":"m1.small","reservation":"r"}]`, 422, "boots[1].reservation"},
+		"unknown group":    {`[` + one + `,{"flavor":"m1.small","group":"web"}]`, 404, "boots[1].group"},
+		"malformed":        {`[{"flavor":"m1.small","attempts":21},` + one + `]`, 422, "boots[0].attempts"},
+		"two projects": {
+			`[{"flavor":"m1.small","project":"a"},{"flavor":"m1.small","project":"b"}]`, 422, "boots[1].project",
+		},
+		"an id for one": {`[{"flavor":"m1.small","id":"` + string(id1) + `"},` + one + `]`, 422, "boots"},
+		"one id for both": {
+			`[{"flavor":"m1.small","id":"` + string(id1) + `"},{"flavor":"m1.small","id":"` + string(id1) + `"}]`, 422, "set",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.TB = t
@@ -160,10 +166,28 @@ func TestSetRefusals(t *testing.T) {
 
 // TestSetThatKafkaDidNotTake: nobody knows whether it was kept, and nothing of it is shown.
 func TestSetThatKafkaDidNotTake(t *testing.T) {
-	n := newNode(t)
-	n.offer()
-	n.fail = errors.New("no leader")
+	silent := func() *node { // of which nobody knows yet
+		n := newNode(t)
+		n.offer()
+		n.fail = errors.New("no leader")
+		return n
+	}
+	n := silent()
 	body := `{"boots":[{"flavor":"m1.small","id":"` + string(id1) + `"},{"flavor":"m1.small","id":"` + string(id2) + `"}]}`
-	n.do("POST", "/v1/sets", body).refused(504, compute.KindTimeout)
+	p := n.do("POST", "/v1/sets", body).refused(504, compute.KindTimeout)
+	if p.Value != string(id1) || p.Remedy != "ask for "+p.Value+", the first of the set, or repeat the request as it was" {
+		t.Errorf("with ids: %+v", p)
+	}
 	n.do("GET", "/v1/instances/"+string(id2), nil).refused(404, compute.KindNotFound)
+	p = silent().do("POST", "/v1/sets", `{"boots":[{"flavor":"m1.small"},{"flavor":"m1.small"}]}`).refused(504,
+		compute.KindTimeout)
+	under := "ask for " + p.Value + ", the first of the set; repeat it only under an Idempotency-Key"
+	if p.Field != "id" || !strings.HasPrefix(p.Remedy, under) {
+		t.Errorf("without ids: %+v", p)
+	}
+	p = silent().do("POST", "/v1/reservations", `{"name":"r","flavor":"m1.small","for":"1h"}`).refused(504,
+		compute.KindTimeout)
+	if p.Field != "reservation" || p.Value != "r" || p.Remedy != "repeat it as it was" {
+		t.Errorf("a reservation: %+v", p)
+	}
 }

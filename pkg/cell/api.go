@@ -107,7 +107,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		Topics: topics, Partitions: c.Partitions, InstancesID: id, Publisher: writer,
 		Syncer: syncers{requests, instances}, Decided: func(ctx context.Context) (map[int32]int64, error) {
 			return admin.Committed(ctx, topics.ConductorGroup(), topics.Requests())
-		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics, Tracer: c.Tracer,
+		}, Heard: heard, Catalog: Offers{offered}, Offered: entries, Log: c.Log, Metrics: c.metrics, Tracer: c.Tracer,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Events: events.Bounds{Listeners: o.Listeners}, Now: c.Clock.now(),
 		Tokens: tokens, SignIn: o.SignIn,

@@ -110,11 +110,8 @@ func (r Request) checkSet() error {
 		if err := b.Boot.Check(); err != nil {
 			return fmt.Errorf("boot %d of the set: %w", i+1, err)
 		}
-		if err := b.Boot.Preemptible().CheckNoSet(); err != nil {
+		if err := b.Boot.CheckInSet(); err != nil {
 			return fmt.Errorf("boot %d of the set: %w", i+1, err)
-		}
-		if n := b.Boot.Reservation(); n != "" {
-			return fmt.Errorf("boot %d of the set: %w", i+1, Invalid("reservation", string(n), "boot it by itself"))
 		}
 		ids = append(ids, b.Instance)
 	}
@@ -125,6 +122,14 @@ func (r Request) checkSet() error {
 		}
 	}
 	return nil
+}
+
+// CheckInSet refuses what a boot of a set cannot ask for.
+func (b *Boot) CheckInSet() error {
+	if n := b.Reservation(); n != "" {
+		return Invalid("reservation", string(n), "boot it by itself")
+	}
+	return b.Preemptible().CheckNoSet()
 }
 
 // SetTry is how long at most a try to have a host for each of a set goes on, and SetHold how long hosts wait for the answer

@@ -25,7 +25,8 @@ func (g Group) checkSpread() error {
 	case none && g.Spread == "":
 		return Invalid("policy", g.Policy.String(), "give a spread too, or another policy: else the group has no rule")
 	case none && g.Most != 0:
-		return Invalid("most", fmt.Sprint(g.Most), "leave it out with none, or give anti-affinity: none keeps nothing apart")
+		return Invalid("max_per_host", fmt.Sprint(g.Most),
+			"leave it out with none, or give anti-affinity: none keeps nothing apart")
 	case none && g.Over != "":
 		return Invalid("over", string(g.Over), "leave it out with none, or give anti-affinity or affinity over it")
 	case g.Skew != 0 && g.Spread == "":

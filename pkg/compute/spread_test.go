@@ -37,7 +37,7 @@ func TestWrongSpreads(t *testing.T) {
 		field, value, remedy string
 	}{
 		{with(func(g *Group) { g.Spread, g.Skew = "", 0 }), "policy", "none", "give a spread too"},
-		{with(func(g *Group) { g.Most = 2 }), "most", "2", "leave it out with none"},
+		{with(func(g *Group) { g.Most = 2 }), "max_per_host", "2", "leave it out with none"},
 		{with(func(g *Group) { g.Over = "rack" }), "over", "rack", "leave it out with none"},
 		{with(func(g *Group) { g.Policy, g.Most, g.Spread = AntiAffinity, 1, "" }), "max_skew", "1",
 			"say over which capability"},

@@ -100,7 +100,8 @@ const refuses = "\nnext: its host refuses it as soon as it reads it, and it ends
 
 const deadline = "\nnext in 1h0m: it ends in error if no host has taken it (deadline)"
 
-// TestWithoutSums: where a request names hosts there may be one that does, so nothing is said of how much is free there.
+// TestWithoutSums: where a request names hosts there may be one that does, so nothing is said of how much is free
+// there.
 func TestWithoutSums(t *testing.T) {
 	for _, free := range []int64{1, 3} {
 		i := queued()

@@ -197,7 +197,8 @@ func (f Facts) waiting() (out Told) {
 	case a.Later() == 0:
 		out.Summary = fmt.Sprintf("no host can ever take it: of %s %s", count(a.Total(), "host"), strings.Join(a.nevers(), ", "))
 	default:
-		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"), strings.Join(append(a.laters(f.Sums), a.nevers()...), ", "))
+		out.Summary = fmt.Sprintf("no host can take it now: of %s %s", count(a.Total(), "host"),
+			strings.Join(append(a.laters(f.Sums), a.nevers()...), ", "))
 		out.Next = []Event{{What: "a host takes it within seconds of being able to"}}
 	}
 	if a.Now() == 0 {

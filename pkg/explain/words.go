@@ -80,7 +80,7 @@ func (v Verdict) operators() []string {
 	return []string{do}
 }
 
-// laters say what would have to change and on how many hosts, the most promising first. Without sums they say nothing of
+// laters say what would have to change and on how many hosts, the most promising first. Without sums they do not say
 // what the nearest is short of: where a request names hosts, there may be one that does.
 func (a Answer) laters(sums bool) (out []string) {
 	for s := Full; s >= KeptOut; s-- {
