@@ -5,6 +5,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -63,7 +64,10 @@ type groupOutput struct{ Body rest.GroupView }
 
 func (s *Server) showGroup(ctx context.Context, in *groupInput) (*groupOutput, error) {
 	key := compute.GroupKey{Project: orDefault(in.Project), Name: in.Group}
-	g, ok := s.config.Catalog.Group(key)
+	g, ok, err := lookUp(ctx, s, func() (compute.Group, bool) { return s.config.Catalog.Group(key) })
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, s.errNoGroup(key)
 	}
@@ -110,6 +114,9 @@ func (s *Server) deleteGroup(ctx context.Context, in *groupInput) (*deletedGroup
 	key := compute.GroupKey{Project: orDefault(in.Project), Name: in.Group}
 	was, ok := s.config.Catalog.Group(key)
 	_, err := s.change(ctx, false, func() (Change, error) { return Change{}, s.config.Catalog.RemoveGroup(ctx, key) })
+	if e := (*compute.Error)(nil); errors.As(err, &e) && e.Kind == compute.KindConflict {
+		err = cmp.Or(s.checkMembersReadable(key), err)
+	}
 	if err != nil {
 		return nil, err
 	}

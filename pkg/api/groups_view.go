@@ -3,8 +3,11 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/explain"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // member says whether an entry counts as a member of its group: until it has ended.
@@ -45,6 +48,18 @@ func (v *instances) countMembers(key compute.GroupKey) int {
 	return 0
 }
 
+// laterOf is how many instances a project has that only a later Berth can read. Any of them may be in any group.
+func (v *instances) laterOf(p compute.Project) (n int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for at := range v.later {
+		if at.project == p {
+			n++
+		}
+	}
+	return n
+}
+
 // members are the instances of a group that have not ended, in no order.
 func (v *instances) members(key compute.GroupKey) (all []*entry) {
 	v.mu.RLock()
@@ -69,8 +84,24 @@ func onHosts(rule compute.Group, members []*entry) (on map[compute.HostID]uint32
 	return on, by
 }
 
-// Members is how many instances a group has, for the catalog.
-func (s *Server) Members(key compute.GroupKey) int { return s.views.instances.countMembers(key) }
+// Members is how many instances a group has, or may have for all that this node can read, for the catalog.
+func (s *Server) Members(key compute.GroupKey) int {
+	return s.views.instances.countMembers(key) + s.views.instances.laterOf(key.Project)
+}
+
+// checkMembersReadable refuses to say that a group has members where all that is known is that it may.
+func (s *Server) checkMembersReadable(key compute.GroupKey) error {
+	n := s.views.instances.laterOf(key.Project)
+	if n == 0 || s.views.instances.countMembers(key) > 0 {
+		return nil
+	}
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Field: "group", Value: string(key.Name), Cause: errLaterSchema,
+		Message: fmt.Sprintf("may have members of a later schema than %d, the newest that this node reads: project %s has "+
+			"%d such instances", wire.Schema, key.Project, n),
+		Remedy: "ask a node of the later version, or upgrade this one",
+	}
+}
 
 // knownGroup is what one request knows of a group.
 type knownGroup struct {

@@ -12,12 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// TestInstancesOfALaterVersion: what only a later Berth can read is not shown as it was before, nor as
-// if it were not there.
-func TestInstancesOfALaterVersion(t *testing.T) {
-	n := newNode(t)
-	n.offer()
-	now := wire.EncodeInstance(instance(id1, "web", compute.StateActive))
+// inALaterSchema is a record as a later Berth would write it.
+func inALaterSchema(now wire.Record) wire.Record {
 	later := now
 	later.Headers = nil
 	for _, h := range now.Headers {
@@ -26,6 +22,37 @@ func TestInstancesOfALaterVersion(t *testing.T) {
 		}
 		later.Headers = append(later.Headers, h)
 	}
+	return later
+}
+
+// TestGroupWithMembersOfALaterVersion: what only a later Berth can read may be a member of any group of its project.
+func TestGroupWithMembersOfALaterVersion(t *testing.T) {
+	n := newNode(t)
+	web := rest.Group{Name: "web", GroupRule: rest.GroupRule{Policy: "affinity"}}
+	for _, project := range []string{"default", "other"} {
+		into[rest.GroupView](n.do("POST", "/v1/groups?project="+project, web), 200)
+	}
+	later := inALaterSchema(wire.EncodeInstance(instance(id1, "a", compute.StateActive)))
+	n.Instances([]wire.Record{later}, true)
+	if p := n.do("DELETE", "/v1/groups/web", nil).refused(503, compute.KindUnavailable); p.Field != "group" {
+		t.Errorf("%+v", p)
+	}
+	into[rest.GroupView](n.do("GET", "/v1/groups/web", nil), 200)
+	n.do("DELETE", "/v1/groups/none", nil).refused(404, compute.KindNotFound)
+	into[rest.GroupRule](n.do("DELETE", "/v1/groups/web?project=other", nil), 200)
+	n.has(instance(id2, "b", compute.StateActive, func(i *compute.Instance) { i.Boot.Rules = compute.InGroup("web") }))
+	n.do("DELETE", "/v1/groups/web", nil).refused(409, compute.KindConflict)
+	n.Instances([]wire.Record{wire.Tombstone(wire.KeyInstance("default", id2)), wire.Tombstone(later.Key)}, true)
+	into[rest.GroupRule](n.do("DELETE", "/v1/groups/web", nil), 200)
+}
+
+// TestInstancesOfALaterVersion: what only a later Berth can read is not shown as it was before, nor as
+// if it were not there.
+func TestInstancesOfALaterVersion(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	now := wire.EncodeInstance(instance(id1, "web", compute.StateActive))
+	later := inALaterSchema(now)
 	n.Instances([]wire.Record{now, wire.EncodeInstance(instance(id2, "db", compute.StateActive)), later}, true)
 	trouble := func(want int) {
 		t.Helper()
