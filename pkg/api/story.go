@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,7 +29,7 @@ func (s *Server) routeStory(api huma.API) {
 		Description: "What its record says of its life, for as long as there is one: 15 days after it ended, or until " +
 			"limits.ended others of its project have ended since. Where " +
 			"this node keeps an audit, who asked for what, of the last 90 days: what went well, and for operators " +
-			"what was refused too. The audit is read from Kafka for each request, about 20,000 entries at most: " +
+			"what was refused too. The audit is read from Kafka for each request, about 40,000 entries at most: " +
 			"asked says whether that was enough. For each single change, as long as nodes know them, see /v1/events.",
 	}, s.showStory)
 }
@@ -47,7 +48,7 @@ func (s *Server) showStory(ctx context.Context, in *InstanceInput) (*storyOutput
 	if s.config.Trail == nil {
 		return out, nil
 	}
-	asks, complete, err := s.asksOf(ctx, at, i.AcceptedAt, i.EndedAt)
+	asks, complete, err := s.asksOf(ctx, at, k.boot(), i.AcceptedAt, i.EndedAt)
 	if err != nil {
 		return nil, notRead("read the audit", err)
 	}
@@ -60,8 +61,9 @@ func (s *Server) showStory(ctx context.Context, in *InstanceInput) (*storyOutput
 }
 
 // asksOf are the entries of the audit about an instance: those about when it was asked for, and the newest since then.
+// That of a set is kept under the first of it, and that of a placeholder under its reservation.
 func (s *Server) asksOf(
-	ctx context.Context, at instanceKey, accepted, ended time.Time,
+	ctx context.Context, at instanceKey, b *compute.Boot, accepted, ended time.Time,
 ) (steps []rest.StoryStep, complete bool, err error) {
 	all := audit.Query{
 		Wanted: audit.Wanted{Project: at.project, Target: "instance/" + string(at.id)}, Before: -1, Limit: mostAsks,
@@ -77,21 +79,40 @@ func (s *Server) asksOf(
 	if !ended.IsZero() {
 		later.Until = ended.Add(clocksDiffer)
 	}
+	asks := []audit.Query{first, later}
+	if accepted.IsZero() {
+		asks = asks[:1] // both are the same
+	}
+	own := all.Target
+	if set := b.Set().ID; set != "" && set != at.id {
+		first.Target = "instance/" + string(set)
+		asks = append(asks, first)
+	}
+	if of := b.Placeholder().Of; of != "" {
+		for _, q := range asks[:len(asks):len(asks)] {
+			q.Target = "reservation/" + string(of)
+			asks = append(asks, q)
+		}
+	}
 	complete = true
-	for _, q := range []audit.Query{first, later} {
+	for _, q := range asks {
 		page, err := s.readAudit(ctx, q)
 		if err != nil {
 			return nil, false, err
 		}
 		complete = complete && page.Next < 0
 		for _, e := range page.Entries {
+			if ofSet := strings.HasPrefix(q.Target, "instance/") && q.Target != own; ofSet && !bootsSet(e) {
+				continue // it is about the first of the set alone
+			}
 			steps = append(steps, stepOf(e))
-		}
-		if accepted.IsZero() {
-			break // both are the same
 		}
 	}
 	return steps, complete, nil
+}
+
+func bootsSet(e compute.AuditEntry) bool {
+	return e.Operation == "boot-set" || e.Operation == "boot-group"
 }
 
 func stepOf(e compute.AuditEntry) rest.StoryStep {

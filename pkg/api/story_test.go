@@ -99,3 +99,43 @@ func TestStory(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestStoryOfASet: the audit has one entry for a whole set, under the first of it, and one for a reservation. Each part
+// and each placeholder tells of it.
+func TestStoryOfASet(t *testing.T) {
+	d := &diary{}
+	n := lockedNode(t, func(c *Config) { c.Trail = d })
+	add := func(at time.Time, what, target string) {
+		rec := wire.EncodeAudit(compute.AuditEntry{
+			At: at, Who: "token:ci", Operation: what, Project: "own", Target: target, Status: 202, Request: "r",
+		})
+		rec.Offset, rec.Time = int64(len(d.recs)), at
+		d.recs = append(d.recs, rec)
+	}
+	add(start, "boot-set", "instance/"+string(id1))
+	add(start, "reserve", "reservation/nightly")
+	add(start.Add(time.Second), "stop-instance", "instance/"+string(id1))
+	add(start.Add(time.Hour), "delete-reservation", "reservation/nightly")
+	own := func(i *compute.Instance) { i.Project = "own" }
+	n.has(
+		instance(id2, "b", compute.StateActive, own, func(i *compute.Instance) {
+			i.Boot.InSet(compute.Set{ID: id1, Size: 2})
+		}),
+		instance(id3, "p", compute.StateQueued, own, func(i *compute.Instance) {
+			i.Boot.AsPlaceholder(compute.Placeholder{Of: "nightly", Until: start.Add(2 * time.Hour)})
+		}),
+	)
+	n.as = n.token(auth.RoleReader, "own")
+	for id, want := range map[compute.InstanceID]string{id2: "boot-set", id3: "reserve delete-reservation"} {
+		s := into[rest.Story](n.do("GET", path(id)+"/events?project=own", nil), 200)
+		var asks []string
+		for _, i := range s.Items {
+			if i.Source == "audit" {
+				asks = append(asks, i.What)
+			}
+		}
+		if got := strings.Join(asks, " "); got != want || s.Asked != "complete" {
+			t.Errorf("of %s: %s, %s", id, got, s.Asked)
+		}
+	}
+}
