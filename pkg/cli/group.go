@@ -166,6 +166,7 @@ and berth group show shows them; it holds for all that come.`,
 		},
 	}
 	f.add(cmd)
+	mayBeEmpty(cmd.Flags(), "spread")
 	return cmd
 }
 

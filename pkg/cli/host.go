@@ -78,6 +78,7 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&w.reason, "reason", "", "shown with the host")
+	mayBeEmpty(cmd.Flags(), "reason")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the host has acted")
 	timeoutFlag(cmd, &w.timeout, time.Minute, "how long --wait waits; 0 waits for ever")
 	return cmd

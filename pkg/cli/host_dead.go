@@ -86,6 +86,7 @@ func (d *death) command(s *settings, use, short, long string) *cobra.Command {
 		"if it was heard a moment ago, wait until it has been silent for a minute, instead of failing",
 	)
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why, for the API's log")
+	mayBeEmpty(cmd.Flags(), "reason")
 	return cmd
 }
 

@@ -49,6 +49,7 @@ that --timeout is over.`,
 		},
 	}
 	cmd.Flags().StringVar(&d.reason, "reason", "", "shown with the host")
+	mayBeEmpty(cmd.Flags(), "reason")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", 0, "when it should be empty, from now (default: no hurry)")
 	cmd.Flags().BoolVar(&d.wait, "wait", false, "wait until the host is empty, or its deadline has passed")
 	timeoutFlag(cmd, &d.timeout, 0, "how long --wait waits at most; 0 waits for ever")

@@ -19,6 +19,9 @@ import (
 // resolve finds the one instance that is meant, for commands that only look: the beginning of a
 // name or an id will do. If it may be several, it lists them and refuses.
 func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref string) (client.Instance, error) {
+	if ref == "" { // the API would take it for no filter
+		return client.Instance{}, compute.Invalid("instance", "", "give a name or an id")
+	}
 	found, err := c.Instances(ctx, client.Filter{Ref: ref})
 	if err != nil {
 		return client.Instance{}, err
@@ -67,7 +70,7 @@ func targets(
 func target(
 	ctx context.Context, c *client.Client, candidates io.Writer, ref string, prefix bool,
 ) (client.Instance, error) {
-	if prefix {
+	if prefix || ref == "" {
 		return resolve(ctx, c, candidates, ref)
 	}
 	found, err := c.Instances(ctx, client.Filter{Ref: ref}) // ids, else names, else beginnings: all are of one kind

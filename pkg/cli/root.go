@@ -89,7 +89,10 @@ not empty by its deadline.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          isCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: refuseEmpty,
+
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
 	flags := root.PersistentFlags()
@@ -108,6 +111,7 @@ not empty by its deadline.`,
 	flags.StringVar(&s.tls.Cert, "cert", os.Getenv(EnvCert),
 		"file of your own certificate, where nodes want one ($"+EnvCert+")")
 	flags.StringVar(&s.tls.Key, "cert-key", os.Getenv(EnvKey), "file of its key ($"+EnvKey+")")
+	mayBeEmpty(flags, "ca", "cert", "cert-key") // to do without what a variable names
 	root.AddCommand(
 		newFlavor(&s), newCapability(&s), newValid(&s), newQuota(&s), newGroup(&s), newReservation(&s),
 		newBoot(&s), newReserve(&s), newList(&s), newShow(&s), newExplain(&s), newWhy(&s), newDelete(&s),
