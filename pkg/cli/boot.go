@@ -227,19 +227,48 @@ func readKeys(files []string) ([]string, error) {
 	return keys, nil
 }
 
-// likeReservation gives the flavor and the choices that are not given: those of the reservation.
+// likeReservation gives the flavor and the choices that are not given: those of the reservation. A boot that is repeated
+// has those of the first time: the reservation may be gone since, or its name that of another one.
 func (f *bootFlags) likeReservation(ctx context.Context, c *client.Client) error {
-	v, err := c.Reservation(ctx, compute.ReservationName(f.reservation))
+	was, again, err := f.before(ctx, c)
 	if err != nil {
 		return err
 	}
-	f.flavor = string(v.Flavor)
+	flavor, with := was.Flavor, was.With
+	if !again {
+		v, err := c.Reservation(ctx, compute.ReservationName(f.reservation))
+		if err != nil {
+			return err
+		}
+		flavor, with = v.Flavor, v.With
+	}
+	f.flavor = string(flavor)
 	if len(f.with) == 0 {
-		for axis, value := range v.With {
+		for axis, value := range with {
 			f.with = append(f.with, fmt.Sprintf("%s=%s", axis, value))
 		}
 	}
 	return nil
+}
+
+// before finds what the same command booted before, by its key or id: of several one, since they are alike.
+func (f *bootFlags) before(ctx context.Context, c *client.Client) (was client.Instance, again bool, err error) {
+	if f.id == "" && f.key == "" || f.count < 1 || f.count > compute.MaxBoots {
+		return was, false, nil
+	}
+	ids := f.ids(c.Project(), f.keys())
+	was, err = c.Instance(ctx, ids[0])
+	if err == nil || compute.KindOf(err) != compute.KindNotFound {
+		return was, err == nil, err
+	}
+	if len(ids) == 1 {
+		return was, false, nil
+	}
+	some, err := c.Instances(ctx, client.Filter{IDs: ids[1:], All: true}) // the first may have been refused
+	if err != nil || len(some) == 0 {
+		return was, false, err
+	}
+	return some[0], true, nil
 }
 
 func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
