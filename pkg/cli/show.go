@@ -116,7 +116,8 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
 		{"Labels", labels(i.Metadata, "\n")}, {"SSH keys", strings.Join(i.SSHKeys, "\n")},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},
-		{"Group", string(i.Group)}, {"Set", setOf(i)}, {"Priority", i.Priority},
+		{"Group", string(i.Group)}, {"Set", setOf(i)}, {"Reservation", string(i.Reservation)}, {"Room of", roomOf(i)},
+		{"Placeholder", placeholder(i)}, {"Priority", i.Priority},
 		{"Preemptible", preemptible(i)}, {"Notice", notice(i, now)}, {"Made room", madeRoom(i)},
 		{"Attempt", attempt(i)}, {"Failures", failureLines(i.Failures)},
 		{"Accepted", when(i.AcceptedAt)}, {"Queued", when(i.QueuedAt)}, {"Deadline", deadline},
@@ -163,6 +164,33 @@ func setOf(i client.Instance) string {
 	default:
 		return fmt.Sprintf("one of %d, of which all start or none; the first is %s", s.Size, s.ID)
 	}
+}
+
+// roomOf is the placeholder whose room an instance has.
+func roomOf(i client.Instance) string {
+	if i.In == "" {
+		return ""
+	}
+	return "placeholder " + string(i.In)
+}
+
+// placeholder is what an instance without a machine holds room for.
+func placeholder(i client.Instance) string {
+	p := i.Placeholder
+	if p == nil {
+		return ""
+	}
+	what := "of reservation " + string(p.Reservation) + ", without a machine"
+	if !p.From.IsZero() {
+		what += ", from " + ShownTime(p.From)
+	}
+	if !p.Until.IsZero() {
+		what += ", until " + ShownTime(p.Until)
+	}
+	if p.Taker != "" {
+		what += "; taken by " + string(p.Taker)
+	}
+	return what
 }
 
 // failureLines is a line for each attempt that failed.

@@ -34,19 +34,20 @@ function Actions({ i, ctx }) {
   });
   const remove = () => ctx.confirm({
     title: `Delete ${name}?`, verb: `Delete ${name}`, bad: true,
-    text: `The machine ${name} (${i.id}) ends, and its disk with it. This cannot be undone.`,
+    text: i.placeholder ? `The room that ${name} (${i.id}) holds for reservation ${i.placeholder.reservation} is free again. ` +
+      "This cannot be undone." : `The machine ${name} (${i.id}) ends, and its disk with it. This cannot be undone.`,
     run: async () => {
       await call("DELETE", at("instances", i.id), { query: { project: i.project } });
       return `The end of ${name} is asked for.`;
     },
   });
-  const active = i.state === "active", runs = active && i.power !== "stopped";
+  const active = i.state === "active" && !i.placeholder, runs = active && i.power !== "stopped"; // no machine, no power
   return [
     active && i.power === "stopped" && h("button", { onClick: () => power("start", "It starts again from its disk.") }, "Start"),
     active && i.power === "paused" && h("button", { onClick: () => power("start", "It goes on where it stood still.") }, "Start"),
     runs && h("button", { onClick: () => power("stop", "The guest is asked to shut down. It keeps its place and its quota.", true) }, "Stop"),
     runs && h("button", { onClick: () => power("reboot", "The guest is asked to shut down, and starts again.", true) }, "Reboot"),
-    ["error", "deleted"].includes(i.state) && h("a", { class: "button main", href: to(["boot"], { project: i.project, like: i.id }) }, "Boot it again"),
+    !i.placeholder && ["error", "deleted"].includes(i.state) && h("a", { class: "button main", href: to(["boot"], { project: i.project, like: i.id }) }, "Boot it again"),
     !i.delete && !["deleting", "deleted"].includes(i.state) && h("button", { class: "bad", onClick: remove }, "Delete"),
   ];
 }
@@ -82,6 +83,16 @@ const Attempts = ({ i }) => h(Card, { title: "Attempts" },
 
 const hostLink = (name) => (operates() && name ? h("a", { href: to(["hosts", name]) }, name) : name);
 
+const instanceLink = (i, id) => h("a", { href: to(["instances", id], { project: i.project }) }, h("code", null, id));
+
+const setOf = (i) => i.set && [`one of ${i.set.size}, ${i.set.granted ? "granted together" : "of which all start or none"}; the first is `,
+  instanceLink(i, i.set.id)];
+
+// What an instance without a machine holds room for.
+const held = (i) => i.placeholder && [`of reservation ${i.placeholder.reservation}, without a machine`,
+  i.placeholder.from && `, from ${clock(i.placeholder.from)}`, i.placeholder.until && `, until ${clock(i.placeholder.until)}`,
+  i.placeholder.taken_by && ["; taken by ", instanceLink(i, i.placeholder.taken_by)]];
+
 function About({ i }) {
   const when = (time) => time && h("span", null, clock(time), h("span", { class: "dim" }, ", ", inOrAgo(time, Date.now())));
   return h(Card, { title: "About it" }, h(Facts, { of: [
@@ -90,6 +101,8 @@ function About({ i }) {
     ["flavor", i.flavor + (i.with ? ` with ${choices(i.with)}` : "")],
     ["queue", i.queue && h("a", { href: to(["queues", i.queue]) }, i.queue)],
     ["uses", i.resources && amounts(i.resources)], ["image", i.image], ["only on", hostLink(i.pinned_to)], ["never on", i.avoid?.join(", ")],
+    ["group", i.group], ["set", setOf(i)], ["reservation", i.reservation],
+    ["room of", i.in_placeholder && ["placeholder ", instanceLink(i, i.in_placeholder)]], ["placeholder", held(i)],
     ["priority", i.priority], ["preemptible", i.preemptible && `${i.preemptible.then}, with ${i.preemptible.grace} for its guest`],
     ["made room", i.made_room && `${plural(i.made_room, "preemptible machine")} taken away for it`],
     ["accepted", when(i.accepted_at)], ["active", when(i.active_at)], ["ended", when(i.ended_at)],
@@ -109,6 +122,6 @@ export function view({ instance: i, explained: e }, ctx) {
     e.hosts && h(Card, { title: "What the hosts are to it" }, h(Standings, { hosts: e.hosts, link: hostLink })),
     h("div", { class: "cards two" }, h(About, { i }),
       h("div", null, h(Attempts, { i }), labels.length > 0 && h(Card, { title: "Labels" }, h(Facts, { of: labels })))),
-    ["active", "unknown"].includes(i.state) && h(Console, { key: i.id, id: i.id, project: i.project }),
+    !i.placeholder && ["active", "unknown"].includes(i.state) && h(Console, { key: i.id, id: i.id, project: i.project }),
   ];
 }
