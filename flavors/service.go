@@ -205,6 +205,15 @@ func (s *Service) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) (
 	})
 }
 
+// ChangeGroup changes the rule of a group, from what it is when the change is decided: two changes at once both count.
+func (s *Service) ChangeGroup(
+	ctx context.Context, key compute.GroupKey, change func(compute.Group) (compute.Group, error),
+) (catalog.Change, error) {
+	return s.change(ctx, "group set", How{}, func(c *catalog.Catalog) (catalog.Change, error) {
+		return c.ChangeGroup(key, change)
+	})
+}
+
 // RemoveGroup ends a group. See catalog.Catalog.RemoveGroup.
 func (s *Service) RemoveGroup(ctx context.Context, key compute.GroupKey) (catalog.Change, error) {
 	return s.change(ctx, "group delete", How{counts: true}, func(c *catalog.Catalog) (catalog.Change, error) {

@@ -254,6 +254,44 @@ func TestQuotaIsChangedByTwo(t *testing.T) {
 	}
 }
 
+// A change of a group's rule is decided upon what it is then, as that of a quota: of two at once none writes back what
+// the other one has changed.
+func TestGroupIsChangedByTwo(t *testing.T) {
+	log := &topic{}
+	a, b := log.node(), log.node()
+	key := compute.GroupKey{Project: "web", Name: "front"}
+	ch, err := a.AddCapability(t.Context(), gpu("a100"), How{})
+	must(t, ch, err)
+	change := func(n *node, with func(*compute.Group)) error {
+		_, err := n.ChangeGroup(t.Context(), key, func(g compute.Group) (compute.Group, error) {
+			with(&g)
+			return g, nil
+		})
+		return err
+	}
+	apart := func(g *compute.Group) { g.Policy, g.Most = compute.AntiAffinity, 2 }
+	kind(t, change(a, apart), compute.KindNotFound)
+	g := compute.Group{Project: key.Project, Name: key.Name, Policy: compute.SpreadOnly, Spread: "gpu"}
+	ch, err = a.SetGroup(t.Context(), g, true)
+	must(t, ch, err)
+	if err := errors.Join(change(a, apart), change(b, func(g *compute.Group) { g.Skew = 2 })); err != nil {
+		t.Fatal(err)
+	}
+	log.before = func() {
+		if err := change(a, func(g *compute.Group) { g.Skew = 3 }); err != nil {
+			t.Error(err)
+		}
+	}
+	kind(t, change(b, func(g *compute.Group) { g.Most = 4 }), compute.KindConflict)
+	if err := a.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.Policy, g.Most, g.Skew = compute.AntiAffinity, 2, 3
+	if now, _ := a.Catalog().Group(key); now != g {
+		t.Errorf("it is %+v, want %+v", now, g)
+	}
+}
+
 // Two changes that do go together both stand.
 func TestTwoNodesAtOnceInPeace(t *testing.T) {
 	log := &topic{}

@@ -50,6 +50,24 @@ func (c *Catalog) SetGroup(g compute.Group, onlyNew bool) (Change, error) {
 	return c.counted(Change{Group: &g}), nil
 }
 
+// ChangeGroup changes the rule of a group from what it is. See SetGroup.
+func (c *Catalog) ChangeGroup(
+	key compute.GroupKey, change func(compute.Group) (compute.Group, error),
+) (Change, error) {
+	was, ok := c.groups[key]
+	if !ok {
+		e := compute.NotFound("group", string(key.Name), fmt.Sprintf(
+			"berth group list --project %s shows what there is; berth group create %s makes it", key.Project, key.Name))
+		e.Reason = &compute.Reason{Code: compute.NoSuchGroup, Detail: string(key.Name)}
+		return Change{}, e
+	}
+	g, err := change(was)
+	if err != nil {
+		return Change{}, err
+	}
+	return c.SetGroup(g, false)
+}
+
 // RemoveGroup ends a group. It is refused while instances are members, whose rule would end with it.
 func (c *Catalog) RemoveGroup(key compute.GroupKey, members Members) (Change, error) {
 	if _, ok := c.groups[key]; !ok {
@@ -58,7 +76,7 @@ func (c *Catalog) RemoveGroup(key compute.GroupKey, members Members) (Change, er
 	if members != nil {
 		if n := members(key); n > 0 {
 			return Change{}, compute.Conflict("group", string(key.Name), fmt.Sprintf("has members: %d", n),
-				"delete them first")
+				fmt.Sprintf("delete them first: berth list --project %s --group %s shows them", key.Project, key.Name))
 		}
 	}
 	return c.counted(Change{RemoveGroup: key}), nil

@@ -145,7 +145,7 @@ func (op operationOf) asks(project compute.Project) (method, target, body string
 		body = `{"name": "web", "policy": "affinity"}`
 	case "create-reservation":
 		body = `{"name": "web", "flavor": "m1.small", "for": "1h"}`
-	case "set-group":
+	case "set-group", "change-group":
 		body = `{"policy": "affinity"}`
 	case "add-flavor":
 		body = `{"name": "m1.large", "resources": {"VCPU": 8}}`

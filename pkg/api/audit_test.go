@@ -134,7 +134,7 @@ func (n *node) yes(op operationOf, token string) {
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
 	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability",
-		"boot-group", "delete-group", "delete-reservation"}
+		"boot-group", "change-group", "delete-group", "delete-reservation"}
 	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}

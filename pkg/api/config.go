@@ -84,6 +84,8 @@ type GroupCatalog interface {
 	Group(compute.GroupKey) (compute.Group, bool)
 	// SetGroup makes a group or replaces its rule; with onlyNew another one of the name is a conflict.
 	SetGroup(ctx context.Context, g compute.Group, onlyNew bool) error
+	// ChangeGroup changes the rule that there is when that is decided.
+	ChangeGroup(ctx context.Context, key compute.GroupKey, change func(compute.Group) (compute.Group, error)) error
 	// RemoveGroup is refused while the group has members.
 	RemoveGroup(ctx context.Context, key compute.GroupKey) error
 }

@@ -32,6 +32,9 @@ func (s *Server) routeGroups(api huma.API) {
 		s.showGroup)
 	route(s, api, op("set-group", http.MethodPut, "/v1/groups/{group}", "Make a group, or replace its rule",
 		"Members that break the new rule stay where they are, and are shown; it holds for all that come."), s.setGroup)
+	route(s, api, op("change-group", http.MethodPatch, "/v1/groups/{group}", "Change some of a group's rule",
+		"What is left out stays, and so does what is null. It is decided upon the rule that there is then, so two that "+
+			"change different parts at once both count, or one is refused with 409."), s.patchGroup)
 	route(s, api, op("delete-group", http.MethodDelete, "/v1/groups/{group}", "Delete a group without members",
 		"It is refused with 409 while instances are members that have not ended."), s.deleteGroup)
 }
@@ -106,6 +109,23 @@ func (s *Server) changeGroup(
 		return nil, err
 	}
 	return s.showGroup(ctx, &groupInput{Project: g.Project, Group: g.Name})
+}
+
+type changeGroupInput struct {
+	Project compute.Project   `query:"project" doc:"Left out, \"default\"."`
+	Group   compute.GroupName `path:"group" example:"web"`
+	Body    rest.GroupChange
+}
+
+func (s *Server) patchGroup(ctx context.Context, in *changeGroupInput) (*groupOutput, error) {
+	key := compute.GroupKey{Project: orDefault(in.Project), Name: in.Group}
+	_, err := s.change(ctx, false, func() (Change, error) {
+		return Change{}, s.config.Catalog.ChangeGroup(ctx, key, in.Body.Apply)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.showGroup(ctx, &groupInput{Project: key.Project, Group: key.Name})
 }
 
 type deletedGroupOutput struct{ Body rest.GroupRule }

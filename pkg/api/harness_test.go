@@ -310,6 +310,13 @@ func (s testCatalog) SetGroup(ctx context.Context, g compute.Group, onlyNew bool
 	return err
 }
 
+func (s testCatalog) ChangeGroup(
+	ctx context.Context, key compute.GroupKey, change func(compute.Group) (compute.Group, error),
+) error {
+	_, err := s.Service.ChangeGroup(ctx, key, change)
+	return err
+}
+
 func (s testCatalog) RemoveGroup(ctx context.Context, key compute.GroupKey) error {
 	_, err := s.Service.RemoveGroup(ctx, key)
 	return err

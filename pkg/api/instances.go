@@ -158,6 +158,7 @@ type listInput struct {
 	Host         compute.HostID     `query:"host" doc:"Only what this host has."`
 	Queue        compute.QueueName  `query:"queue"`
 	Flavor       compute.FlavorName `query:"flavor"`
+	Group        compute.GroupName  `query:"group" doc:"Only what was booted into this group: its members, and what has ended of them."`
 	ID           []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
 	Ref          string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
 	Fields       string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
@@ -225,6 +226,9 @@ func (in *listInput) check(p compute.Project) (after cursor, only fields, err er
 	if in.Flavor != "" {
 		refusals = append(refusals, in.Flavor.Check())
 	}
+	if in.Group != "" {
+		refusals = append(refusals, in.Group.Check())
+	}
 	after, err = parseCursor(in.Marker)
 	refusals = append(refusals, err)
 	in.selector, err = compute.ParseSelector(in.Label)
@@ -254,8 +258,9 @@ func (s *Server) candidates(project compute.Project, in *listInput, sh *presente
 		return s.views.instances.resolve(project, in.Ref, in.Placeholders)
 	}
 	q := instanceQuery{
-		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, states: in.states(),
-		after: after, limit: in.Limit + 1, wanted: func(k entry) bool { return in.wants(sh, k) },
+		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, group: in.Group,
+		states: in.states(),
+		after:  after, limit: in.Limit + 1, wanted: func(k entry) bool { return in.wants(sh, k) },
 	}
 	if q.onlyUnknown() {
 		q.silent = sh.silentHosts()
@@ -303,6 +308,7 @@ func (in *listInput) wants(sh *presenter, k entry) bool {
 	return (in.Name == "" || in.Name == boot.Name) &&
 		(in.Flavor == "" || in.Flavor == boot.Flavor) &&
 		(in.Queue == "" || in.Queue == k.queue()) &&
+		(in.Group == "" || in.Group == boot.Group()) &&
 		(in.Host == "" || in.Host == host) &&
 		in.selector.Selects(boot.Metadata)
 }

@@ -148,7 +148,7 @@ func valid(op *operation) string {
 		return `{"name":"web","policy":"affinity"}`
 	case "create-reservation":
 		return `{"name":"web","flavor":"m1.small","for":"1h"}`
-	case "set-group":
+	case "set-group", "change-group":
 		return `{"policy":"affinity"}`
 	case "boot":
 		return `{"flavor":"m1.small"}`

@@ -21,6 +21,7 @@ type instanceQuery struct {
 	host    compute.HostID
 	queue   compute.QueueName
 	flavor  compute.FlavorName
+	group   compute.GroupName
 	states  []compute.State  // as shown; none: any
 	silent  []compute.HostID // onlyUnknown: the hosts of those instances
 
@@ -85,6 +86,9 @@ func (v *instances) smallestSources(q instanceQuery) []source {
 	if q.flavor != "" {
 		sets = append(sets, []source{afterCursor(t.byFlavor[q.flavor], q.after)})
 	}
+	if q.group != "" {
+		sets = append(sets, t.inGroup(q))
+	}
 	return slices.MinFunc(sets, func(a, b []source) int { return sizes(a) - sizes(b) })
 }
 
@@ -103,6 +107,19 @@ func (t *projectIndex) withStates(q instanceQuery) []source {
 		s := compute.State(s)
 		if len(q.states) == 0 || slices.Contains(q.states, s) ||
 			s.OnHost() && slices.Contains(q.states, compute.StateUnknown) {
+			out = append(out, afterCursor(list, q.after))
+		}
+	}
+	return out
+}
+
+// inGroup are the members of a group, and all that has ended: no index has of that what was booted into the group.
+func (t *projectIndex) inGroup(q instanceQuery) []source {
+	members := t.byGroup[q.group]
+	out := []source{{size: len(members), all: maps.Keys(members)}}
+	for s, list := range t.byState {
+		s := compute.State(s)
+		if s.Ended() && (len(q.states) == 0 || slices.Contains(q.states, s)) {
 			out = append(out, afterCursor(list, q.after))
 		}
 	}

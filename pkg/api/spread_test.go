@@ -155,3 +155,88 @@ func TestSpreadPlacement(t *testing.T) {
 		t.Errorf("by the skew it would wait: %+v", got)
 	}
 }
+
+// TestChangeGroup: what is left out of a change, or null, stays as it is; what cannot be is refused, and changes nothing.
+func TestChangeGroup(t *testing.T) {
+	n := spreadNode(t, `,"max_skew":1`)
+	rule := func(v rest.GroupView) rest.GroupRule { return v.GroupRule }
+	want := rest.GroupRule{Policy: "none", Over: "host", Spread: "gpu", Skew: 1}
+	for _, step := range []struct {
+		body string
+		then func(*rest.GroupRule)
+	}{
+		{`{"policy":"anti-affinity"}`, func(r *rest.GroupRule) { r.Policy, r.Most = "anti-affinity", 1 }},
+		{`{"max_skew":2,"policy":null}`, func(r *rest.GroupRule) { r.Skew = 2 }},
+		{`{"max_per_host":3,"over":"gpu"}`, func(r *rest.GroupRule) { r.Most, r.Over = 3, "gpu" }},
+		{`{}`, func(*rest.GroupRule) {}},
+		{`{"max_per_host":0}`, func(r *rest.GroupRule) { r.Most = 1 }},
+		{`{"spread":""}`, func(r *rest.GroupRule) { r.Spread, r.Skew = "", 0 }},
+		{`{"policy":"affinity"}`, func(r *rest.GroupRule) { r.Policy, r.Most = "affinity", 0 }},
+		{`{"policy":"soft-affinity","over":"host"}`, func(r *rest.GroupRule) { r.Policy, r.Over = "soft-affinity", "host" }},
+		{`{"over":"gpu","policy":"anti-affinity"}`, func(r *rest.GroupRule) {
+			r.Policy, r.Most, r.Over = "anti-affinity", 1, "gpu"
+		}},
+	} {
+		step.then(&want)
+		equal(t, step.body, want, rule(into[rest.GroupView](n.do("PATCH", "/v1/groups/web", step.body), 200)))
+	}
+	for body, field := range map[string]string{
+		`{"policy":"soft-anti-affinity"}`: "over", `{"policy":"none"}`: "policy", `{"max_skew":1}`: "max_skew",
+		`{"over":"Gpu"}`: "capability", `{"policy":"apart"}`: "policy", `{"max_per_host":10001}`: "max_per_host",
+	} {
+		p := n.do("PATCH", "/v1/groups/web", body).refused(422, compute.KindInvalid)
+		if p.Field != field {
+			t.Errorf("%s: refused for %q", body, p.Field)
+		}
+		if field == "over" && !strings.Contains(p.Remedy, "give host with soft-anti-affinity") {
+			t.Errorf("%s: %s", body, p.Remedy)
+		}
+	}
+	n.do("PATCH", "/v1/groups/web", `{"over":"rack"}`).refused(404, compute.KindNotFound)
+	gone := n.do("PATCH", "/v1/groups/gone", `{"max_skew":1}`).refused(404, compute.KindNotFound)
+	if gone.Reason == nil || gone.Reason.Code != compute.NoSuchGroup {
+		t.Errorf("of no group: %+v", gone)
+	}
+	equal(t, "at last", want, rule(into[rest.GroupView](n.do("GET", "/v1/groups/web", nil), 200)))
+}
+
+// TestListOfAGroup: its members, and what has ended of those that were booted into it where such is shown; by the index
+// of members where that has them all.
+func TestListOfAGroup(t *testing.T) {
+	n := spreadNode(t, "")
+	n.has(member(id1, compute.StateActive, "a100", true), member(id2, compute.StateQueued, "a100", true),
+		member(id3, compute.StateDeleted, "h100", false), member(id4, compute.StateError, "h100", true),
+		instance(id5, "none", compute.StateError))
+	for query, want := range map[string]string{
+		"group=web":                          "1111 2222 4444",
+		"group=web&all=true":                 "1111 2222 3333 4444",
+		"group=web&state=deleted":            "3333",
+		"group=web&state=error&state=queued": "2222 4444",
+		"group=web&state=active&name=2222":   "",
+		"group=web&name=2222":                "2222",
+		"group=other":                        "",
+		"group=web&project=other":            "",
+	} {
+		if got := names(n.list(query)); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	if p := n.do("GET", "/v1/instances?group=No!", nil).refused(422, compute.KindInvalid); p.Field != "group" {
+		t.Errorf("%+v", p)
+	}
+	for i := range 9 {
+		id := compute.InstanceID(fmt.Sprintf("%08d-7777-4777-8777-777777777777", i))
+		n.has(instance(id, "another", compute.StateActive))
+	}
+	work := 0
+	n.views.instances.mu.RLock()
+	defer n.views.instances.mu.RUnlock()
+	for _, s := range n.views.instances.smallestSources(instanceQuery{
+		project: "default", group: "web", states: []compute.State{compute.StateActive},
+	}) {
+		work += s.size
+	}
+	if work > 2 {
+		t.Errorf("%d entries are looked at for members that run", work)
+	}
+}

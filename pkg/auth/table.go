@@ -54,6 +54,7 @@ func Operations() map[string]Need {
 		"show-group":         {RoleReader, Project, "hosts by opaque ids; their names are for operators"},
 		"create-group":       {RoleMember, Project, ""},
 		"set-group":          {RoleMember, Project, ""},
+		"change-group":       {RoleMember, Project, ""},
 		"delete-group":       {RoleMember, Project, ""},
 		"list-reservations":  {RoleReader, Project, ""},
 		"show-reservation":   {RoleReader, Project, "hosts by opaque ids; their names are for operators"},

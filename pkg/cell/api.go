@@ -226,6 +226,13 @@ func (o Offers) SetGroup(ctx context.Context, g compute.Group, onlyNew bool) err
 	return err
 }
 
+func (o Offers) ChangeGroup(
+	ctx context.Context, key compute.GroupKey, change func(compute.Group) (compute.Group, error),
+) error {
+	_, err := o.Service.ChangeGroup(ctx, key, change)
+	return err
+}
+
 func (o Offers) RemoveGroup(ctx context.Context, key compute.GroupKey) error {
 	_, err := o.Service.RemoveGroup(ctx, key)
 	return err

@@ -197,6 +197,7 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 		"change-quota":   `{"limits": {"INSTANCES": 4}}`,
 		"create-group":   `{"name": "web", "policy": "affinity"}`,
 		"set-group":      `{"policy": "affinity"}`,
+		"change-group":   `{"policy": "affinity"}`,
 		"add-flavor":     `{"name": "m1.audit", "resources": {"VCPU": 8}}`,
 		"add-capability": `{"axis": "net", "values": [{"value": "fast"}]}`,
 		"create-token":   `{"role": "reader", "project": "p", "name": "hunter2"}`,

@@ -55,43 +55,34 @@ func (f *ruleFlags) given(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"policy", "max-per-host", "over", "spread", "max-skew"}, cmd.Flags().Changed)
 }
 
-// apply puts what was given in the place of what was.
-func (f *ruleFlags) apply(cmd *cobra.Command, g compute.Group) (compute.Group, error) {
-	if cmd.Flags().Changed("policy") {
-		policy, err := compute.ParseGroupPolicy(f.policy)
-		if err != nil {
-			return g, err
+// change is what was given of the rule.
+func (f *ruleFlags) change(cmd *cobra.Command) (client.GroupChange, error) {
+	var c client.GroupChange
+	given := cmd.Flags().Changed
+	if given("policy") {
+		if _, err := compute.ParseGroupPolicy(f.policy); err != nil {
+			return c, err
 		}
-		if g.Policy = policy; !policy.Apart() {
-			g.Most = 0
-		}
-		if policy == compute.SpreadOnly {
-			g.Over = ""
-		}
+		c.Policy = &f.policy
 	}
-	if cmd.Flags().Changed("max-per-host") {
+	if given("max-per-host") {
 		if f.most == 0 {
-			return g, compute.Invalid("max-per-host", "0", "give at least 1")
+			return c, compute.Invalid("max-per-host", "0", "give at least 1")
 		}
-		g.Most = f.most
+		c.Most = &f.most
 	}
-	if g.Policy.Apart() && g.Most == 0 {
-		g.Most = 1
+	if given("over") {
+		over := compute.AxisName(f.over)
+		c.Over = &over
 	}
-	if cmd.Flags().Changed("over") {
-		if g.Over = compute.AxisName(f.over); f.over == compute.OverHosts {
-			g.Over = ""
-		}
+	if given("spread") {
+		spread := compute.AxisName(f.spread)
+		c.Spread = &spread
 	}
-	if cmd.Flags().Changed("spread") {
-		if g.Spread = compute.AxisName(f.spread); f.spread == "" {
-			g.Skew = 0
-		}
+	if given("max-skew") {
+		c.Skew = &f.skew
 	}
-	if cmd.Flags().Changed("max-skew") {
-		g.Skew = f.skew
-	}
-	return g, g.Check()
+	return c, nil
 }
 
 func newGroupCreate(s *settings) *cobra.Command {
@@ -120,8 +111,11 @@ admitted. --max-skew makes that a hard rule of what is on hosts. The policy is n
 				if f.policy == "" {
 					g.Policy = compute.SpreadOnly
 				}
-				g, err := f.apply(cmd, g)
+				rule, err := f.change(cmd)
 				if err != nil {
+					return client.Group{}, err
+				}
+				if g, err = rule.Apply(g); err != nil {
 					return client.Group{}, err
 				}
 				return c.CreateGroup(ctx, g)
@@ -149,19 +143,11 @@ and berth group show shows them; it holds for all that come.`,
 					"give what is to change: --policy, --max-per-host, --over, --spread or --max-skew")
 			}
 			return changeGroup(cmd, s, func(ctx context.Context, c *client.Client) (client.Group, error) {
-				now, err := c.Group(ctx, compute.GroupName(args[0]))
+				change, err := f.change(cmd) // the rest is the node's: others may change that meanwhile
 				if err != nil {
 					return client.Group{}, err
 				}
-				was, err := now.Compute(c.Project())
-				if err != nil {
-					return client.Group{}, err
-				}
-				g, err := f.apply(cmd, was)
-				if err != nil {
-					return client.Group{}, err
-				}
-				return c.SetGroup(ctx, g)
+				return c.ChangeGroup(ctx, compute.GroupName(args[0]), change)
 			})
 		},
 	}

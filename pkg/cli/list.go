@@ -19,7 +19,7 @@ import (
 func newList(s *settings) *cobra.Command {
 	var states []string
 	var f client.Filter
-	var host, queue, flavor, by string
+	var host, queue, flavor, group, by string
 	var everybody, watch bool
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -41,6 +41,7 @@ func newList(s *settings) *cobra.Command {
 				f.States = append(f.States, state)
 			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
+			f.Group = compute.GroupName(group)
 			if watch {
 				return watchList(cmd, c, out, f, by, everybody)
 			}
@@ -84,6 +85,7 @@ func newList(s *settings) *cobra.Command {
 	flags.StringVar(&host, "host", "", "only what this host has")
 	flags.StringVar(&queue, "queue", "", "only this queue's")
 	flags.StringVar(&flavor, "flavor", "", "only this flavor")
+	flags.StringVar(&group, "group", "", "only what was booted into this group; -o wide shows it")
 	selectorFlag(cmd, &f.Labels,
 		"only those with such labels: team=a, team!=a, team (any) or '!team' (none); several, with commas, must all hold")
 	sortFlag(cmd, &by)
@@ -116,7 +118,7 @@ func ofAll(ctx context.Context, c *client.Client, f client.Filter) ([]client.Ins
 
 // watchList prints how the instances are, and then what changes, each in a line.
 func watchList(cmd *cobra.Command, c *client.Client, out Format, f client.Filter, by string, everybody bool) error {
-	if f.All || f.Placeholders || f.Queue != "" || f.Flavor != "" || by != "" {
+	if f.All || f.Placeholders || f.Queue != "" || f.Flavor != "" || f.Group != "" || by != "" {
 		return compute.Invalid("watch", "true", "it goes with --state, --host, --name, --label and --all-projects alone")
 	}
 	if _, err := eventStates(statesByName(f.States)); err != nil {
@@ -176,6 +178,7 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "ATTEMPT", wide: true, Right: true, Cell: attempt},
 			{Title: "USES", wide: true, Cell: func(i client.Instance) string { return humanResources(i.Resources) }},
 			{Title: "PRIORITY", wide: true, Cell: func(i client.Instance) string { return i.Priority }},
+			{Title: "GROUP", wide: true, Cell: func(i client.Instance) string { return string(i.Group) }},
 			{Title: "LABELS", wide: true, Cell: func(i client.Instance) string { return labels(i.Metadata, " ") }},
 			{Title: "WHY", Cell: why},
 		},

@@ -43,6 +43,7 @@ type (
 	Change          = rest.Change
 	Quota           = rest.QuotaView
 	QuotaChange     = rest.QuotaChange
+	GroupChange     = rest.GroupChange
 	Group           = rest.GroupView
 	Reservation     = rest.ReservationView
 	ReservationWish = rest.Reservation

@@ -128,6 +128,11 @@ func TestWhatIsAsked(t *testing.T) {
 			})
 			return err
 		},
+		`PATCH /v1/groups/g?project=web {"spread":"","max_skew":2}`: func(c *Client) error {
+			none, two := compute.AxisName(""), uint32(2)
+			_, err := c.ChangeGroup(ctx, "g", GroupChange{Spread: &none, Skew: &two})
+			return err
+		},
 		`GET /v1/queues?limit=1000`: func(c *Client) error {
 			_, err := c.Queues(ctx, "")
 			return err

@@ -37,6 +37,13 @@ func (c *Client) SetGroup(ctx context.Context, g compute.Group) (Group, error) {
 	return out, err
 }
 
+// ChangeGroup changes some of a group's rule, and leaves the rest as it is.
+func (c *Client) ChangeGroup(ctx context.Context, name compute.GroupName, change GroupChange) (Group, error) {
+	var out Group
+	err := c.call(ctx, http.MethodPatch, c.scoped(), change, &out, "groups", string(name))
+	return out, err
+}
+
 // DeleteGroup ends a group without members. It is not repeated: when the first time was in fact heard, a second would say
 // that there is no such group.
 func (c *Client) DeleteGroup(ctx context.Context, name compute.GroupName) error {

@@ -224,7 +224,8 @@ type Filter struct {
 	Host         compute.HostID
 	Queue        compute.QueueName
 	Flavor       compute.FlavorName
-	Labels       []string // as compute.ParseSelector reads them
+	Group        compute.GroupName // what was booted into it; an older node refuses it
+	Labels       []string          // as compute.ParseSelector reads them
 	IDs          []compute.InstanceID
 	Ref          string   // what a person typed: an id, else a name, else the beginning of either
 	Placeholders bool     // of reservations, too
@@ -323,7 +324,7 @@ func (f Filter) query(q url.Values) url.Values {
 	}
 	for key, value := range map[string]string{
 		"name": f.Name, "host": string(f.Host), "queue": string(f.Queue),
-		"flavor": string(f.Flavor), "ref": f.Ref, "fields": strings.Join(f.Fields, ","),
+		"flavor": string(f.Flavor), "group": string(f.Group), "ref": f.Ref, "fields": strings.Join(f.Fields, ","),
 	} {
 		if value != "" {
 			q.Set(key, value)

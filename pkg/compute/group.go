@@ -102,7 +102,7 @@ func (g Group) Check() error {
 		return Invalid("max_per_host", fmt.Sprint(g.Most),
 			"leave it out with "+g.Policy.String()+": all members are together")
 	case g.Policy.Soft() && g.Over != "":
-		return Invalid("over", string(g.Over), "leave it out with "+g.Policy.String()+
+		return Invalid("over", string(g.Over), "give "+OverHosts+" with "+g.Policy.String()+
 			": each request chooses its "+string(g.Over)+" itself, so there is nothing to prefer")
 	}
 	return g.checkSpread()

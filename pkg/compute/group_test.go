@@ -63,7 +63,7 @@ func TestGroupCheck(t *testing.T) {
 		{func(g *Group) { g.Most = MaxMost + 1 }, `max_per_host "10001" is not valid; give 1 to 10000`},
 		{func(g *Group) { g.Policy = Affinity }, `max_per_host "1" is not valid; leave it out with affinity`},
 		{func(g *Group) { g.Policy, g.Over = SoftAntiAffinity, "zone" },
-			`over "zone" is not valid; leave it out with soft-anti-affinity`},
+			`over "zone" is not valid; give host with soft-anti-affinity`},
 	} {
 		g := Group{Project: "p", Name: "web", Policy: AntiAffinity, Most: 1}
 		c.change(&g)

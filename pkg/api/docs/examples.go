@@ -46,6 +46,7 @@ func Examples() []Example {
 		{Operation: "create-group", Path: "/v1/groups?project=web", Body: `{"name": "front", "policy": "anti-affinity"}`},
 		{Operation: "set-group", Path: "/v1/groups/front?project=web",
 			Body: `{"policy": "anti-affinity", "max_per_host": 2, "spread": "disk", "max_skew": 1}`},
+		{Operation: "change-group", Path: "/v1/groups/front?project=web", Body: `{"max_skew": 2}`},
 		{Operation: "list-groups", Path: "/v1/groups?project=web"},
 		{Operation: "show-group", Path: "/v1/groups/front?project=web"},
 		{Operation: "boot-group", Path: "/v1/groups/front/boot?project=web",

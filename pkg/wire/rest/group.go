@@ -36,6 +36,51 @@ func (g Group) Compute(p compute.Project) (compute.Group, error) {
 	return out, out.Check()
 }
 
+// GroupChange changes some of a group's rule. What is left out stays, and so does what is null.
+type GroupChange struct {
+	Policy *string           `json:"policy,omitempty" enum:"anti-affinity,affinity,soft-anti-affinity,soft-affinity,none" doc:"Another policy. One that keeps no members apart takes max_per_host out with it, and none takes over out."`
+	Most   *uint32           `json:"max_per_host,omitempty" doc:"0: 1, with the policies that keep members apart."`
+	Over   *compute.AxisName `json:"over,omitempty" example:"host" doc:"\"host\", or a capability. Empty: host."`
+	Spread *compute.AxisName `json:"spread,omitempty" example:"zone" doc:"A capability. Empty: none, and no max_skew."`
+	Skew   *uint32           `json:"max_skew,omitempty" doc:"0: any number."`
+}
+
+// Apply is a group after the change.
+func (c GroupChange) Apply(g compute.Group) (compute.Group, error) {
+	if c.Policy != nil {
+		policy, err := compute.ParseGroupPolicy(*c.Policy)
+		if err != nil {
+			return g, err
+		}
+		if g.Policy = policy; !policy.Apart() {
+			g.Most = 0
+		}
+		if policy == compute.SpreadOnly {
+			g.Over = ""
+		}
+	}
+	if c.Most != nil {
+		g.Most = *c.Most
+	}
+	if g.Policy.Apart() {
+		g.Most = max(g.Most, 1)
+	}
+	if c.Over != nil {
+		if g.Over = *c.Over; g.Over == compute.OverHosts {
+			g.Over = ""
+		}
+	}
+	if c.Spread != nil {
+		if g.Spread = *c.Spread; g.Spread == "" {
+			g.Skew = 0
+		}
+	}
+	if c.Skew != nil {
+		g.Skew = *c.Skew
+	}
+	return g, g.Check()
+}
+
 // FromGroup shows a group.
 func FromGroup(g compute.Group) Group {
 	return Group{Name: g.Name, GroupRule: GroupRule{
