@@ -227,8 +227,8 @@ func readKeys(files []string) ([]string, error) {
 	return keys, nil
 }
 
-// likeReservation gives the flavor and the choices that are not given: those of the reservation. A boot that is repeated
-// has those of the first time: the reservation may be gone since, or its name that of another one.
+// likeReservation gives the flavor and the choices that are not given: those of the reservation. A repeated boot has
+// those of the first time: the reservation may be gone since, or its name that of another one.
 func (f *bootFlags) likeReservation(ctx context.Context, c *client.Client) error {
 	was, again, err := f.before(ctx, c)
 	if err != nil {

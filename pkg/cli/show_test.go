@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// TestShownReservation: what an instance is to a reservation is shown, of what was booted into it and of what holds room.
+// TestShownReservation: it is shown what an instance is to a reservation: booted into it, or a placeholder of it.
 func TestShownReservation(t *testing.T) {
 	from, until := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC), time.Date(2026, 3, 4, 6, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
