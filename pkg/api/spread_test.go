@@ -156,7 +156,7 @@ func TestSpreadPlacement(t *testing.T) {
 	}
 }
 
-// TestChangeGroup: what is left out of a change, or null, stays as it is; what cannot be is refused and changes nothing.
+// TestChangeGroup: what is left out of a change, or null, stays; what cannot be is refused, and changes nothing.
 func TestChangeGroup(t *testing.T) {
 	n := spreadNode(t, `,"max_skew":1`)
 	rule := func(v rest.GroupView) rest.GroupRule { return v.GroupRule }
