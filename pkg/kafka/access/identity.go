@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,11 +110,15 @@ func (i Identity) principal() string {
 }
 
 // remedy is what gives the rights. Where the role does not have them by the table, giving the role its rights again
-// helps nobody.
+// helps nobody. What an operator does can be tried with the file of any daemon, and a name does not tell whose user it
+// is: the one that was refused is never given that role, or a host's could read all user data.
 func (i Identity) remedy(lacks []Right) string {
 	switch {
 	case i.Role == "":
 		return `give it this right: "berth acl print" shows what each role needs`
+	case i.Role == Operator && i.meant(lacks):
+		return "run it as a Kafka user of your own with the role operator, and its own file with --config; " +
+			"no daemon's user gets that role: " + i.commandFor("User:NAME", lacks)
 	case i.meant(lacks):
 		return "have an administrator of Kafka run: " + i.command(lacks)
 	case slices.ContainsFunc(lacks, func(r Right) bool { return slices.Contains(r.Operations, Create) }):
@@ -134,10 +139,10 @@ func (i Identity) meant(lacks []Right) bool {
 
 // command is the call of berth acl that gives the role what it needs.
 func (i Identity) command(lacks []Right) string {
-	principal := i.principal()
-	if principal == "" {
-		principal = "User:NAME"
-	}
+	return i.commandFor(cmp.Or(i.principal(), "User:NAME"), lacks)
+}
+
+func (i Identity) commandFor(principal string, lacks []Right) string {
 	out := "berth acl apply --role " + string(i.Role)
 	if host := i.hostOf(lacks); host != "" {
 		out += " --host " + quoted(string(host))

@@ -45,6 +45,14 @@ func TestDenied(t *testing.T) {
 			Identity{Role: API, Topics: topics}, []Right{To(Write, Topic, topics.Requests())},
 			[]string{"--role api --principal User:NAME"}, "--host",
 		},
+		"an operator's, with whatever file": {
+			Identity{Principal: someone, Role: Operator, Topics: topics}, []Right{To(Read, Topic, topics.Hosts())},
+			[]string{
+				"User:someone may not Read topic berth.hosts; ", "as a Kafka user of your own with the role operator",
+				"acl apply --role operator --principal User:NAME",
+			},
+			"--principal User:someone",
+		},
 		"beyond the role": {
 			Identity{Principal: someone, Role: Follower, Topics: topics}, []Right{To(Write, Topic, topics.Requests())},
 			[]string{"the role follower does not have this right"}, "acl apply",
