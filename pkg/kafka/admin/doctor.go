@@ -3,7 +3,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
@@ -37,6 +40,8 @@ type BrokerFacts struct {
 	Lacks    string            // what Berth needs of its API and it has not; empty: nothing
 	Settings map[string]string // in effect now; without secrets
 	Err      string            // why nothing is known of it
+	// SettingsErr says that this process may not ask for them; nil: it may.
+	SettingsErr error
 }
 
 // DescribeCluster asks every broker.
@@ -52,12 +57,20 @@ func (a *Admin) DescribeCluster(ctx context.Context) (ClusterFacts, error) {
 	if err != nil {
 		return facts, a.cfg.Classify(op, err, needs)
 	}
-	settings, err := a.kadm.DescribeBrokerConfigs(ctx, meta.Brokers.NodeIDs()...)
+	ids := make([]string, 0, len(meta.Brokers))
+	for _, id := range meta.Brokers.NodeIDs() {
+		ids = append(ids, fmt.Sprint(id))
+	}
+	settings, err := a.settings(ctx, kmsg.ConfigResourceTypeBroker, ids...)
 	if err != nil && len(settings) == 0 { // of some brokers is better than of none
 		return facts, a.cfg.Classify(op, err, needs)
 	}
 	for _, b := range meta.Brokers {
-		facts.Brokers = append(facts.Brokers, brokerFacts(b, versions[b.NodeID], settings))
+		f := brokerFacts(b, versions[b.NodeID], settings)
+		if err := settings[fmt.Sprint(b.NodeID)].err; kafka.IsDenied(err) {
+			f.SettingsErr = a.cfg.Classify(op, err, needs)
+		}
+		facts.Brokers = append(facts.Brokers, f)
 		for _, f := range features(versions[b.NodeID]) {
 			facts.Features[f.Name] = f.MaxVersionLevel
 		}
@@ -72,7 +85,7 @@ func features(v kadm.BrokerApiVersions) []kmsg.ApiVersionsResponseFinalizedFeatu
 	return v.Raw().FinalizedFeatures
 }
 
-func brokerFacts(b kadm.BrokerDetail, v kadm.BrokerApiVersions, settings kadm.ResourceConfigs) BrokerFacts {
+func brokerFacts(b kadm.BrokerDetail, v kadm.BrokerApiVersions, settings map[string]toldSettings) BrokerFacts {
 	facts := BrokerFacts{ID: b.NodeID, Address: fmt.Sprintf("%s:%d", b.Host, b.Port), Settings: map[string]string{}}
 	if b.Rack != nil {
 		facts.Rack = *b.Rack
@@ -85,23 +98,56 @@ func brokerFacts(b kadm.BrokerDetail, v kadm.BrokerApiVersions, settings kadm.Re
 	if err := suits(v.NodeID, v.Raw()); err != nil {
 		facts.Lacks = err.Message
 	}
-	i := slices.IndexFunc(settings, func(r kadm.ResourceConfig) bool { return r.Name == fmt.Sprint(b.NodeID) })
-	switch {
-	case i < 0:
+	switch told, answered := settings[fmt.Sprint(b.NodeID)]; {
+	case !answered:
 		facts.Err = "it does not tell its settings"
-	case settings[i].Err != nil:
-		facts.Err = settings[i].Err.Error()
-	default:
-		facts.Settings = valuesOf(settings[i])
+	case told.err == nil:
+		facts.Settings = told.values
+	case !kafka.IsDenied(told.err):
+		facts.Err = told.err.Error()
 	}
 	return facts
 }
 
-func valuesOf(r kadm.ResourceConfig) map[string]string {
+// toldSettings are what a broker answers about the settings of one thing.
+type toldSettings struct {
+	values map[string]string // without secrets
+	err    error             // why there are none
+}
+
+var errNoSettings = errors.New("no broker says anything about the settings")
+
+// settings asks for the settings of things of one kind, and answers what was said of each by its name. The error is
+// that of the last broker that could not be asked. kadm's calls end with the first thing that is refused, and leave out
+// what was told of the others.
+func (a *Admin) settings(
+	ctx context.Context, kind kmsg.ConfigResourceType, names ...string,
+) (told map[string]toldSettings, err error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	for _, name := range names {
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kind, name
+		req.Resources = append(req.Resources, r)
+	}
+	told = map[string]toldSettings{}
+	for _, shard := range a.client.RequestSharded(ctx, req) {
+		resp, ok := shard.Resp.(*kmsg.DescribeConfigsResponse)
+		if shard.Err != nil || !ok {
+			err = cmp.Or(shard.Err, errNoSettings)
+			continue
+		}
+		for _, r := range resp.Resources {
+			told[r.ResourceName] = toldSettings{valuesOf(r), kerr.ErrorForCode(r.ErrorCode)}
+		}
+	}
+	return told, err
+}
+
+func valuesOf(r kmsg.DescribeConfigsResponseResource) map[string]string {
 	out := make(map[string]string, len(r.Configs))
 	for _, c := range r.Configs {
-		if c.Value != nil && !c.Sensitive {
-			out[c.Key] = *c.Value
+		if c.Value != nil && !c.IsSensitive {
+			out[c.Name] = *c.Value
 		}
 	}
 	return out
@@ -138,6 +184,8 @@ type TopicFacts struct {
 	Under      []int32 // partitions with replicas that are not in sync
 	Offline    []int32 // partitions without a leader
 	Settings   map[string]string
+	// SettingsErr is why Settings are not known, KindForbidden where this process may not ask for them; nil: they are.
+	SettingsErr error
 }
 
 // DescribeTopics asks for topics. One that does not exist is not in the answer; one that this process may not describe
@@ -146,7 +194,7 @@ func (a *Admin) DescribeTopics(
 	ctx context.Context, topics ...string,
 ) (facts map[string]TopicFacts, refused []string, err error) {
 	const op = "look at topics"
-	needs := access.ToAll(access.DescribeConfigs, access.Topic, a.cfg.Topics.Prefix)
+	needs := a.describesSettings(a.cfg.Topics.Prefix)
 	facts = map[string]TopicFacts{}
 	topics = slices.Compact(slices.Sorted(slices.Values(topics))) // asked twice, Kafka answers once
 	for piece := range pieces(topics) {
@@ -167,18 +215,28 @@ func (a *Admin) DescribeTopics(
 		if len(there) == 0 {
 			continue
 		}
-		settings, err := a.kadm.DescribeTopicConfigs(ctx, there...)
+		settings, err := a.settings(ctx, kmsg.ConfigResourceTypeTopic, there...)
 		if err != nil {
 			return nil, nil, a.cfg.Classify(op, err, needs)
 		}
-		for _, r := range settings {
-			if f, ok := facts[r.Name]; ok && r.Err == nil {
-				f.Settings = valuesOf(r)
-				facts[r.Name] = f
+		for _, name := range there {
+			f, told, err := facts[name], settings[name], errNoSettings
+			if told.values != nil {
+				err = told.err
 			}
+			f.Settings, f.SettingsErr = told.values, a.cfg.Classify(op, err, a.describesSettings(name))
+			facts[name] = f
 		}
 	}
 	return facts, refused, nil
+}
+
+// describesSettings is the right to ask for the settings of a topic: of one of the cell's it is given for all of them.
+func (a *Admin) describesSettings(topic string) access.Right {
+	if strings.HasPrefix(topic, a.cfg.Topics.Prefix) {
+		return access.ToAll(access.DescribeConfigs, access.Topic, a.cfg.Topics.Prefix)
+	}
+	return access.To(access.DescribeConfigs, access.Topic, topic)
 }
 
 func topicFacts(t kmsg.MetadataResponseTopic) TopicFacts {

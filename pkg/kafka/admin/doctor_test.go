@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -58,6 +60,41 @@ func TestPositionsAstray(t *testing.T) {
 		if diff := cmp.Diff(want, unowned); diff != "" {
 			t.Error(state, diff)
 		}
+	}
+}
+
+// Of topics and brokers whose settings are refused that is told, and of others the settings.
+func TestSettingsThatMayNotBeDescribed(t *testing.T) {
+	topics := wire.Topics{Prefix: "c."}
+	u := kafkatest.User{Name: "u", Password: "pw"}
+	b := kafkatest.Locked(t, u)
+	root := adminOf(t, signedIn(b, topics, b.Root))
+	must(t, root.EnsureTopics(brokertest.Patient(t), 1, 1))
+	must(t, root.Allow(brokertest.Patient(t), "User:u", []access.Right{
+		access.ToAll(access.Describe, access.Topic, topics.Prefix),
+		access.To(access.DescribeConfigs, access.Topic, topics.Requests()),
+	}))
+	a := adminOf(t, signedIn(b, topics, u))
+	facts, _, err := a.DescribeTopics(brokertest.Patient(t), topics.Catalog(), topics.Requests(), topics.Tokens())
+	must(t, err)
+	if f := facts[topics.Requests()]; f.SettingsErr != nil || f.Settings["cleanup.policy"] != "delete" {
+		t.Errorf("%+v", f)
+	}
+	for _, name := range []string{topics.Catalog(), topics.Tokens()} {
+		if f := facts[name]; compute.KindOf(f.SettingsErr) != compute.KindForbidden || f.Partitions != 1 ||
+			!strings.Contains(f.SettingsErr.Error(), " may not DescribeConfigs topic c.…") {
+			t.Errorf("%+v", f)
+		}
+	}
+	cluster, err := a.DescribeCluster(brokertest.Patient(t))
+	must(t, err)
+	for _, f := range cluster.Brokers {
+		if compute.KindOf(f.SettingsErr) != compute.KindForbidden || f.Err != "" || f.Version == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(cluster.Brokers) == 0 {
+		t.Error("no broker")
 	}
 }
 
