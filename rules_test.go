@@ -127,7 +127,7 @@ var arrows = map[string][]string{
 	"pkg/statusserver": {
 		"pkg/compute", "pkg/wire/rest", "pkg/telemetry", "pkg/ratelimit", "pkg/tlsfiles", "pkg/loopback",
 	},
-	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
+	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/access", "pkg/kafka/admin"},
 	"pkg/verify":              {"pkg/compute", "pkg/sealed"},
 	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/secretfile", "pkg/clienttls", "pkg/sse"},
 	"pkg/publish":             {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish", "pkg/publishkey"},

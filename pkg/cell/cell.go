@@ -142,6 +142,9 @@ func (c Cell) CountPartitions(ctx context.Context) (int32, error) {
 	}
 	defer admin.Close()
 	n, err := admin.Partitions(ctx, c.Topics().Requests())
+	if compute.KindOf(err) == compute.KindForbidden {
+		return 0, err // it says which right is missing
+	}
 	if err != nil {
 		return 0, &compute.Error{
 			Op: "look for the cell", Kind: compute.KindOf(err), Field: "prefix", Value: c.Topics().Prefix,

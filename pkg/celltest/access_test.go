@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/doctor"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -176,6 +177,7 @@ func TestRightsOnKafka(t *testing.T) {
 			}
 			l.works()
 			l.examines()
+			l.examinesAsDaemons()
 			admin, err := kafkaadmin.New(l.cell("admin").Kafka)
 			l.must(err)
 			defer admin.Close()
@@ -212,18 +214,63 @@ func (l *locked) works() {
 	l.boots()
 }
 
-// examines has the doctor look as an operator, whose role reaches none of Kafka's own topics.
-func (l *locked) examines() {
+// file is one of a role, as commands are given it.
+func (l *locked) file(role access.Role) string {
 	l.t.Helper()
 	was := l.kafka
 	l.kafka.Brokers = l.b.Addrs
-	l.user(access.Operator).settings(&l.kafka)
+	l.user(role).settings(&l.kafka)
 	body, err := json.Marshal(map[string]any{"kafka": l.kafkaSection()})
 	l.kafka = was
 	l.must(err)
-	file := filepath.Join(l.data, "doctor.yaml")
+	file := filepath.Join(l.data, string(role)+"-command.yaml")
 	l.must(os.WriteFile(file, body, 0o600))
-	_, out, errs := reaches(l.t, "doctor", "--config", file)
+	return file
+}
+
+// examinesAsDaemons has the doctor look with the file of each daemon: it tells all that the daemon's user may see, and
+// calls nothing wrong that it may not. No command calls for another role for that user.
+func (l *locked) examinesAsDaemons() {
+	l.t.Helper()
+	for role, unknown := range map[access.Role][]string{
+		access.API: {
+			"broker 1: settings", "share group s.agents-0: settings", "queue managers: running",
+			"queue m1.small: topic and share state",
+		},
+		access.Conductor: {"broker 1: settings", "share group s.agents-0: settings", "queue managers: running"},
+		access.Queues:    {"broker 1: settings", "conductors: running, and how far they are"},
+		access.Agent: {
+			"broker 1: settings", "share group s.agents-0: settings", "queue managers: running",
+			"conductors: running, and how far they are", "hosts: heard of in the last 60 s", "partitions: set aside",
+		},
+	} {
+		principal, file := l.user(role).principal, l.file(role)
+		code, out, errs := reaches(l.t, "doctor", "-o", "json", "--config", file)
+		well := strings.Join(findings(l.t, out, doctor.OK), "\n")
+		warned := strings.Join(findings(l.t, out, doctor.Warn), "\n")
+		for _, what := range unknown {
+			if !strings.Contains(warned, what+": not known: "+principal+" may not ") {
+				l.t.Errorf("%s: it is not said that this is not known: %s", role, what)
+			}
+		}
+		if code != 0 || strings.Contains(out, "--principal "+principal) ||
+			!strings.Contains(well, "topic s.requests: replicas: 1") || !strings.Contains(well, "Kafka version: v4.3") {
+			l.t.Errorf("the doctor with the file of %s: exit %d %s\n%s", role, code, errs, out)
+		}
+	}
+	for _, command := range []string{"verify", "audit"} {
+		code, out, errs := reaches(l.t, command, "--config", l.file(access.Agent))
+		if code != 6 || !strings.Contains(errs, l.user(access.Agent).principal+" may not ") ||
+			!strings.Contains(errs, "acl apply --role operator --principal User:NAME --prefix s.") {
+			l.t.Errorf("%s with the file of an agent: exit %d %s\n%s", command, code, errs, out)
+		}
+	}
+}
+
+// examines has the doctor look as an operator, whose role reaches none of Kafka's own topics.
+func (l *locked) examines() {
+	l.t.Helper()
+	_, out, errs := reaches(l.t, "doctor", "--config", l.file(access.Operator))
 	if !strings.Contains(out, "warn  topics __consumer_offsets, __transaction_state, __share_group_state: ") ||
 		!strings.Contains(out, "this user may not describe them") || strings.Contains(out, ".replication.factor") ||
 		strings.Contains(out, "partitions: set aside") {

@@ -112,7 +112,7 @@ func TestAuditOfTwoNodes(t *testing.T) {
 		})
 		facts, err := older.Facts(ctx)
 		r.must(err)
-		if f := facts.Audit; f.Looked < all || f.Err != "" || f.Garbled > 0 || f.Last.Before(seen[2].At) || f.Node == "" {
+		if f := facts.Audit; f.Looked < all || f.Err != nil || f.Garbled > 0 || f.Last.Before(seen[2].At) || f.Node == "" {
 			t.Errorf("the doctor sees of %d entries: %+v", all, f)
 		}
 	})

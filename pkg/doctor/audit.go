@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 // entries, at most AuditLooks of the last day, and fewer where they are large.
 type AuditFacts struct {
 	Kept    string // "true", "false"; empty: the doctor was given no file of an API node
-	Err     string // why the topic could not be read; empty: it was
+	Err     error  // why the topic could not be read; nil: it was
 	Looked  int    // records that were read
 	Garbled int    // of them that are no entries
 	LeftOut uint64 // refusals before these entries that have none
@@ -35,21 +36,23 @@ func audit(f Facts) []Finding {
 		kept.Wanted = "an API node's file tells (--config)"
 	}
 	all := []Finding{kept.with(when(a.Kept == "false", Warn, OK))}
-	if _, there := f.Own[f.Topics.Audit()]; !there {
+	if _, there := f.Own[f.Topics.Audit()]; !there && !slices.Contains(f.Refused, f.Topics.Audit()) {
 		return all
 	}
-	if a.Err != "" {
-		out := Finding{
-			About: "audit", Check: "its entries", Is: "not known: " + a.Err, Wanted: "they can be read",
-			Why: "berth audit cannot show them either", Fix: "berth acl apply --role operator --principal …",
-		}
-		return append(all, out.with(Warn))
+	if a.Err != nil {
+		return append(all, Finding{
+			About: "audit", Check: "its entries", Wanted: "they can be read",
+			Why: "berth audit cannot show them either", Fix: "look again in a moment",
+		}.notKnown(a.Err))
 	}
 	return append(all, a.leftOut(), a.garbled())
 }
 
 // last is when there was an entry.
 func (a AuditFacts) last(now time.Time) string {
+	if a.Err != nil {
+		return "its entries are not known"
+	}
 	if a.Last.IsZero() {
 		return "no entry in the last day"
 	}

@@ -12,19 +12,38 @@ import (
 )
 
 func brokers(f Facts) []Finding {
-	all := []Finding{versions(f), shares(f), size(f), heap(f)}
+	all := []Finding{versions(f), shares(f), size(f)}
+	if f.QueuesErr == nil {
+		all = append(all, heap(f))
+	}
+	var untold []string
+	var why error
 	for _, b := range f.Cluster.Brokers {
+		if b.SettingsErr != nil {
+			untold, why = append(untold, fmt.Sprint(b.ID)), b.SettingsErr
+			continue
+		}
 		if b.Err != "" {
 			all = append(all, Finding{
 				Level: Fail, About: broker(b), Check: "answers", Is: b.Err, Wanted: "its version and settings",
 				Why: "nothing is known of it",
-				Fix: "look into its log; with ACLs, allow DescribeConfigs on the cluster to whoever runs the doctor",
+				Fix: "look into its log",
 			})
 			continue
 		}
 		for _, s := range Settings() {
+			if s.Name == settingSessions && f.BeaconsErr != nil {
+				continue // how many it needs is not known: the finding about hosts says why
+			}
 			all = append(all, s.at(b, f))
 		}
+	}
+	if len(untold) > 0 {
+		all = append(all, Finding{
+			About: when(len(untold) == 1, "broker ", "brokers ") + names(untold), Check: "settings",
+			Wanted: "those of deploy/kafka/server.properties",
+			Why:    "whether agents can pull, and how long placement stands still when a broker dies, is not looked at",
+		}.notKnown(why))
 	}
 	return all
 }
@@ -142,7 +161,8 @@ func heap(f Facts) Finding {
 // says how it will be made. Of one that may not be looked at it is not known which counts.
 func internals(f Facts) []Finding {
 	var all []Finding
-	var refused []string
+	var refused, untold []string
+	var why error
 	for _, r := range Internals() {
 		if slices.Contains(f.Refused, r.Topic) {
 			if !slices.Contains(refused, r.Topic) {
@@ -151,12 +171,15 @@ func internals(f Facts) []Finding {
 			continue
 		}
 		t, made := f.Own[r.Topic]
+		if made && t.SettingsErr != nil && !slices.Contains(untold, r.Topic) {
+			untold, why = append(untold, r.Topic), t.SettingsErr
+		}
 		if made {
 			all = append(all, r.made(t, f)...)
 			continue
 		}
 		for _, b := range f.Cluster.Brokers {
-			if b.Err == "" {
+			if b.Err == "" && b.SettingsErr == nil {
 				all = append(all, r.planned(b, f))
 			}
 		}
@@ -166,16 +189,32 @@ func internals(f Facts) []Finding {
 			Level: Warn, About: "topics " + strings.Join(refused, ", "), Check: "leaders, replicas and settings",
 			Is: "not known: this user may not describe them", Wanted: "known",
 			Why: "whether they survive the loss of a broker, and can be written now, is not looked at",
-			Fix: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:NAME "+
-				"--operation Describe --operation DescribeConfigs --topic %s",
-				f.Bootstrap, strings.Join(refused, " --topic ")),
+			Fix: describesInternals(f, refused),
 		})
+	}
+	if len(untold) > 0 {
+		out := Finding{
+			About: "topics " + strings.Join(untold, ", "), Check: "settings", Wanted: "known",
+			Why: "how many replicas a record must be on before it counts is not looked at",
+		}.notKnown(why)
+		out.Fix = describesInternals(f, untold) // the role of an operator has nothing outside of the cell
+		all = append(all, out)
 	}
 	return all
 }
 
+// describesInternals is the call that lets a user of the role operator look at Kafka's own topics.
+func describesInternals(f Facts, topics []string) string {
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:NAME "+
+		"--operation Describe --operation DescribeConfigs --topic %s",
+		f.Bootstrap, strings.Join(topics, " --topic "))
+}
+
 // made judges the topic as it is; whether it works, where its replicas are judged.
 func (r Replicated) made(t admin.TopicFacts, f Facts) []Finding {
+	if r.InSync && t.SettingsErr != nil {
+		return nil
+	}
 	if r.InSync {
 		return []Finding{inSync(t, f)}
 	}

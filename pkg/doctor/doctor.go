@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -40,7 +41,8 @@ type Finding struct {
 // Facts are everything that is looked at.
 type Facts struct {
 	Now       time.Time
-	Bootstrap string // host:port for the commands
+	Bootstrap string          // host:port for the commands
+	As        access.Identity // the user of the doctor
 	Topics    wire.Topics
 	Cluster   admin.ClusterFacts
 	Heap      int64                       // of each broker, in MB; 0: not known
@@ -53,7 +55,6 @@ type Facts struct {
 	Groups    map[string]map[string]string // settings of the share groups
 	Conductor admin.GroupFacts
 	Aside     []int32 // partitions of which instances says that they are set aside
-	AsideErr  string  // why that is not known; empty: it is
 	Manager   admin.GroupFacts
 	Beacons   []compute.Beacon
 	Unsigned  []compute.HostID // whose last beacon has no MAC
@@ -61,6 +62,14 @@ type Facts struct {
 	Publish   string           // publish.trust, likewise
 	Audit     AuditFacts
 	UserData  UserDataFacts
+
+	// Why something of the above is not known; nil: it is. Mostly it is what this user may not do.
+	QueuesErr    error // Queues, and with it Progress and Groups
+	GroupErrs    map[string]error
+	ConductorErr error
+	AsideErr     error
+	ManagerErr   error
+	BeaconsErr   error // Beacons and Unsigned
 
 	Certificate CertificateFacts
 }

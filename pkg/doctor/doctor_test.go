@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -30,6 +31,7 @@ func well(t *testing.T) *Facts {
 	t.Cleanup(admin.Close)
 	f := &Facts{
 		Now: now, Bootstrap: "k:9092", Topics: wire.Topics{Prefix: "b."}, Plan: admin.Plan, Plans: admin.Plans,
+		As:        asked(),
 		Cluster:   kafkaadmin.ClusterFacts{ID: "c", Controller: 1, Features: map[string]int16{"share.version": 1}},
 		Own:       map[string]kafkaadmin.TopicFacts{},
 		Groups:    map[string]map[string]string{"b.agents-0": kafkaadmin.ShareGroupSettings()},
@@ -97,12 +99,28 @@ func set(key, value string) func(*kafkaadmin.TopicFacts) {
 	return func(t *kafkaadmin.TopicFacts) { t.Settings[key] = value }
 }
 
+// asked is the user that the doctor has.
+func asked() access.Identity {
+	return access.Identity{
+		Principal: func() string { return "User:u" }, Role: access.Operator, Topics: wire.Topics{Prefix: "b."},
+	}
+}
+
+// denied is the error of what that user may not do.
+func denied(op access.Operation, kind access.Kind, name string) error {
+	return asked().Denied("look", errors.New("refused"), access.To(op, kind, name))
+}
+
 // complaints are what is not ok, in short.
 func complaints(f *Facts) []string {
 	var out []string
 	for _, c := range Examine(*f) {
 		if c.Level != OK {
 			out = append(out, fmt.Sprintf("%s %s: %s: %s", c.Level, c.About, c.Check, c.Is))
+		}
+		if strings.HasPrefix(c.Is, "not known: User:u may not ") && !strings.HasPrefix(c.Fix, "kafka-acls.sh") &&
+			!strings.Contains(c.Fix, "berth acl apply --role operator --principal User:NAME") {
+			out = append(out, fmt.Sprintf("a finding that does not say which user may: %+v", c))
 		}
 		if c.Level != OK && (c.Why == "" || c.Fix == "") || c.Level == OK && c.Why+c.Fix != "" || c.Wanted == "" {
 			out = append(out, fmt.Sprintf("a finding that explains nothing: %+v", c))
@@ -187,6 +205,17 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { delete(f.Cluster.Brokers[2].Settings, "auto.create.topics.enable") },
 			[]string{"warn broker 3: auto.create.topics.enable: not told"},
 		},
+		"settings of brokers that may not be described": {
+			func(f *Facts) {
+				for i := range f.Cluster.Brokers {
+					f.Cluster.Brokers[i].Settings = map[string]string{}
+					f.Cluster.Brokers[i].SettingsErr = denied(access.DescribeConfigs, access.Cluster, "kafka-cluster")
+				}
+			},
+			[]string{
+				"warn brokers 1, 2, 3: settings: not known: User:u may not DescribeConfigs cluster kafka-cluster",
+			},
+		},
 		"silent broker": {
 			func(f *Facts) { f.Cluster.Brokers[0].Err = "refused" }, []string{"FAIL broker 1: answers: refused"},
 		},
@@ -229,6 +258,16 @@ func TestExamine(t *testing.T) {
 		}, []string{
 			"warn topics __consumer_offsets, __transaction_state: leaders, replicas and settings: " +
 				"not known: this user may not describe them",
+		}},
+		"internal whose settings may not be described": {func(f *Facts) {
+			f.have(kafkaadmin.TopicPlan{Name: "__transaction_state"}, 50)
+			f.change("__transaction_state", func(t *kafkaadmin.TopicFacts) {
+				t.Replicas, t.SettingsErr = 1, denied(access.DescribeConfigs, access.Topic, t.Name)
+			})
+		}, []string{
+			"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1",
+			"warn topics __transaction_state: settings: " +
+				"not known: User:u may not DescribeConfigs topic __transaction_state",
 		}},
 		"internal on one": {func(f *Facts) {
 			f.have(
@@ -273,6 +312,29 @@ func TestExamine(t *testing.T) {
 		"no topic": {
 			func(f *Facts) { delete(f.Own, "b.catalog") }, []string{"FAIL topic b.catalog: exists: no"},
 		},
+		"topics that may not be described": {func(f *Facts) {
+			for _, name := range []string{"b.audit", "b.tokens", "b.build.q2"} {
+				delete(f.Own, name)
+				f.Refused = append(f.Refused, name)
+			}
+			f.Audit.Err = denied(access.Read, access.Topic, "b.audit")
+		}, []string{
+			"warn audit: its entries: not known: User:u may not Read topic b.audit",
+			"warn queues and hosts: their topics: not known: User:u may not Describe topic b.build.q2",
+			"warn topics b.tokens, b.audit: leaders, replicas and settings: " +
+				"not known: User:u may not Describe topic b.tokens, Describe topic b.audit",
+		}},
+		"settings that may not be described": {func(f *Facts) {
+			for _, name := range []string{"b.requests", "b.hosts", "b.build.q1"} {
+				f.change(name, func(t *kafkaadmin.TopicFacts) {
+					t.Settings, t.SettingsErr = nil, denied(access.DescribeConfigs, access.Topic, "b.…")
+				})
+			}
+			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Offline = []int32{0} })
+		}, []string{
+			"FAIL topic b.hosts: leaders: partitions [0] have none",
+			"warn topics b.build.q1, b.hosts, b.requests: settings: not known: User:u may not DescribeConfigs topic b.…",
+		}},
 		"policy": {
 			func(f *Facts) { f.change("b.instances", set("cleanup.policy", "delete")) },
 			[]string{"FAIL topic b.instances: cleanup.policy: delete"},
@@ -393,6 +455,39 @@ func TestExamine(t *testing.T) {
 			}
 		}, []string{"warn share group b.agents-0: share.delivery.count.limit: 5"}},
 
+		"settings of a group that may not be described": {func(f *Facts) {
+			f.Groups, f.GroupErrs = nil, map[string]error{
+				"b.agents-0": denied(access.DescribeConfigs, access.Group, "b.agents-0"),
+			}
+		}, []string{
+			"warn share group b.agents-0: settings: not known: User:u may not DescribeConfigs group b.agents-0",
+		}},
+		"share state that may not be described": {func(f *Facts) {
+			for i := range f.Progress {
+				f.Progress[i].Err = denied(access.Describe, access.Group, "b.agents-0")
+			}
+		}, []string{
+			"warn queues q1, q2: topic and share state: not known: User:u may not Describe group b.agents-0",
+		}},
+		"a list of queues that may not be read": {func(f *Facts) {
+			f.Progress, f.Groups, f.QueuesErr = nil, nil, denied(access.Read, access.Topic, "b.queues")
+		}, []string{"warn queues: topic and share state: not known: User:u may not Read topic b.queues"}},
+		"beacons that may not be read": {func(f *Facts) {
+			f.Beacons, f.BeaconsErr, f.Trust = nil, denied(access.Read, access.Topic, "b.hosts"), "keys"
+			f.setting("group.share.max.share.sessions", "0") // it may be enough
+		}, []string{
+			"warn hosts: heard of in the last 60 s: not known: User:u may not Read topic b.hosts",
+			"warn hosts: whose word counts: hosts.trust keys; how many hosts sign is not known",
+			"warn user data: sealed: not known: User:u may not Read topic b.hosts",
+		}},
+		"groups of daemons that may not be described": {func(f *Facts) {
+			f.Conductor, f.ConductorErr = kafkaadmin.GroupFacts{}, denied(access.Describe, access.Group, "b.conductor")
+			f.Manager, f.ManagerErr = kafkaadmin.GroupFacts{}, denied(access.Describe, access.Group, "b.queue-manager")
+		}, []string{
+			"warn conductors: running, and how far they are: not known: User:u may not Describe group b.conductor",
+			"warn queue managers: running: not known: User:u may not Describe group b.queue-manager",
+		}},
+
 		"no conductor": {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},
 		"one conductor": {
 			func(f *Facts) { f.Conductor.Members = f.Conductor.Members[:1] },
@@ -419,8 +514,12 @@ func TestExamine(t *testing.T) {
 			},
 		},
 		"what is set aside is not known": {
-			func(f *Facts) { f.AsideErr = "no leader" },
+			func(f *Facts) { f.AsideErr = errors.New("no leader") },
 			[]string{"warn partitions: set aside: not known: no leader"},
+		},
+		"what is set aside may not be read": {
+			func(f *Facts) { f.AsideErr = denied(access.Read, access.Topic, "b.instances") },
+			[]string{"warn partitions: set aside: not known: User:u may not Read topic b.instances"},
 		},
 		"a partition without a conductor": {
 			func(f *Facts) {
@@ -492,10 +591,10 @@ func TestExamine(t *testing.T) {
 			[]string{"warn audit: refusals without an entry: 7", "warn audit: records that are no entries: 2"},
 		},
 		"an audit that is not shown": {
-			func(f *Facts) { f.Audit.Err = "may not" }, []string{"warn audit: its entries: not known: may not"},
+			func(f *Facts) { f.Audit.Err = errors.New("may not") }, []string{"warn audit: its entries: not known: may not"},
 		},
 		"no topic of the audit": {
-			func(f *Facts) { delete(f.Own, "b.audit"); f.Audit.Err = "no topic" },
+			func(f *Facts) { delete(f.Own, "b.audit"); f.Audit.Err = errors.New("no topic") },
 			[]string{"FAIL topic b.audit: exists: no"},
 		},
 		"an audit that is forgotten soon": {

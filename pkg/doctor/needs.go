@@ -16,11 +16,14 @@ type Setting struct {
 	judge func(value int64, f Facts) Level
 }
 
+// settingSessions is the one whose value goes by how many hosts there are.
+const settingSessions = "group.share.max.share.sessions"
+
 // Settings are those that have the same value in every cluster.
 func Settings() []Setting {
 	return []Setting{
 		{
-			"group.share.max.share.sessions", "10000",
+			settingSessions, "10000",
 			"every agent has a share session or two at every broker and for every share group; who gets none " +
 				"pulls nothing",
 			sessions,
@@ -85,7 +88,9 @@ func sessions(v int64, f Facts) Level {
 
 // sessionsNeeded is two for every agent and share group: beside an open fetch an
 // agent may need its secondary session.
-func sessionsNeeded(f Facts) int64 { return 2 * int64(len(f.Beacons)*max(1, len(f.Groups))) }
+func sessionsNeeded(f Facts) int64 {
+	return 2 * int64(len(f.Beacons)*max(1, len(f.Groups)+len(f.GroupErrs)))
+}
 
 // requestTime is how long Berth's clients wait for an answer.
 const requestTime = 15_000
@@ -114,7 +119,7 @@ func when[T any](yes bool, a, b T) T {
 // wanted is what an operator reads.
 func (s Setting) wanted(f Facts) string {
 	switch s.Name {
-	case "group.share.max.share.sessions":
+	case settingSessions:
 		return fmt.Sprintf("at least %d (2 × agents × share groups), better %s", sessionsNeeded(f), s.Value)
 	case "group.share.max.delivery.count.limit":
 		return "at least " + s.Value

@@ -18,6 +18,15 @@ import (
 
 // queues judges the share state of every queue in the list.
 func queues(f Facts) []Finding {
+	const check, wanted = "topic and share state", "the listed topic, initialised"
+	if f.QueuesErr != nil {
+		return []Finding{Finding{
+			About: "queues", Check: check, Wanted: wanted,
+			Why: "which queues there are, and whether their work can be published and pulled, is not looked at",
+		}.notKnown(f.QueuesErr)}
+	}
+	var hidden []string
+	var why error
 	amount, last := map[string]int{}, map[string]int{} // of each kind: how many, and where in all the last one is
 	var all []Finding
 	for _, p := range f.Progress {
@@ -25,6 +34,9 @@ func queues(f Facts) []Finding {
 			About: "queue " + string(p.Queue.Name), Wanted: "the listed topic, with its share state initialised",
 		}
 		switch {
+		case forbidden(p.Err):
+			hidden, why = append(hidden, string(p.Queue.Name)), cmp.Or(why, p.Err)
+			continue
 		case errors.Is(p.Err, wire.ErrNoTopic):
 			out.Check, out.Is, out.Why = "its topic", "does not exist", "its work can be neither published nor pulled"
 			out.Fix = "start a queue manager: it makes the topic again and lists it anew"
@@ -49,10 +61,15 @@ func queues(f Facts) []Finding {
 			all = append(all, out.with(Fail))
 		}
 	}
+	if len(hidden) > 0 {
+		all = append(all, Finding{
+			About: when(len(hidden) == 1, "queue ", "queues ") + names(hidden), Check: check, Wanted: wanted,
+			Why: "whether their work can be published and pulled is not looked at",
+		}.notKnown(why))
+	}
 	if len(all) == 0 {
 		return append(groups(f), Finding{
-			Level: OK, About: "queues", Check: "topic and share state",
-			Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: "the listed topic, initialised",
+			Level: OK, About: "queues", Check: check, Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: wanted,
 		})
 	}
 	for kind, n := range amount {
@@ -80,6 +97,12 @@ func groups(f Facts) []Finding {
 			}
 			all = append(all, out.with(when(out.Is == out.Wanted, OK, Warn)))
 		}
+	}
+	if hidden := slices.Sorted(maps.Keys(f.GroupErrs)); len(hidden) > 0 {
+		all = append(all, Finding{
+			About: when(len(hidden) == 1, "share group ", "share groups ") + names(hidden), Check: "settings",
+			Wanted: "as queue managers make them", Why: "agents count on them",
+		}.notKnown(f.GroupErrs[hidden[0]]))
 	}
 	return all
 }
@@ -112,16 +135,23 @@ func parts(f Facts) []Finding {
 		Why: "an election is under way, or none runs",
 		Fix: "look again in a moment",
 	}
-	return append([]Finding{
-		conductors.with(count(len(f.Conductor.Members))),
-		lag.with(when(f.Conductor.Lag < lateAt, OK, Warn)),
-		managers.with(count(len(f.Manager.Members))),
-		active.with(when(f.Manager.Working == 1, OK, Warn)),
-		hosts(f),
-		trust(f),
-		publishTrust(f),
-		userData(f),
-	}, append(decided(f), apart(f)...)...)
+	var all []Finding
+	if f.ConductorErr != nil {
+		conductors.Check = "running, and how far they are"
+		conductors.Why = "whether requests are decided, and for which partitions, is not looked at"
+		all = append(all, conductors.notKnown(f.ConductorErr))
+	} else {
+		all = append(all,
+			conductors.with(count(len(f.Conductor.Members))), lag.with(when(f.Conductor.Lag < lateAt, OK, Warn)))
+	}
+	if f.ManagerErr != nil {
+		all = append(all, managers.notKnown(f.ManagerErr))
+	} else {
+		all = append(all,
+			managers.with(count(len(f.Manager.Members))), active.with(when(f.Manager.Working == 1, OK, Warn)))
+	}
+	all = append(all, hosts(f), trust(f), publishTrust(f), userData(f))
+	return slices.Concat(all, decided(f), apart(f))
 }
 
 // decided judges whether there is a conductor for each partition that can go on with it. A partition may also be set
@@ -148,11 +178,11 @@ func decided(f Facts) []Finding {
 				"berth conductor reset-position --partition %d --config conductor.yaml", p),
 		})
 	}
-	if f.AsideErr != "" {
+	if f.AsideErr != nil {
 		all = append(all, Finding{
-			Level: Warn, About: "partitions", Check: "set aside", Is: "not known: " + f.AsideErr, Wanted: "none",
+			About: "partitions", Check: "set aside", Wanted: "none",
 			Why: "nothing would be decided for their projects", Fix: "look at /readyz of each conductor",
-		})
+		}.notKnown(f.AsideErr))
 	}
 	var unowned []string
 	for _, p := range f.Conductor.Unowned {
@@ -162,6 +192,9 @@ func decided(f Facts) []Finding {
 		About: "partitions", Check: "without a conductor", Is: cmp.Or(names(unowned), "none"), Wanted: "none",
 		Why: "nothing is decided for their projects",
 		Fix: "look again in a moment; then look into the log of each conductor, and start another",
+	}
+	if f.ConductorErr != nil {
+		return all // the finding about conductors says so
 	}
 	return append(all, out.with(when(len(unowned) == 0, OK, Fail)))
 }
@@ -182,6 +215,10 @@ func hosts(f Facts) Finding {
 		Wanted: "all, and at least one", Why: "no host has ever said anything: nothing can be placed",
 		Fix: "berth agent --config agent.yaml on each host",
 	}
+	if f.BeaconsErr != nil {
+		out.Why = "which hosts there are, and whether brokers have share sessions for all of them, is not looked at"
+		return out.notKnown(f.BeaconsErr)
+	}
 	if len(silent) > 0 {
 		out.Why = "silent: " + names(silent)
 		out.Fix = "look at the agents there, and whether they reach Kafka"
@@ -199,12 +236,20 @@ func trust(f Facts) Finding {
 		Why:    "whoever may write to Kafka as an agent can speak for any host",
 		Fix:    "docs/OPERATIONS.md, Whom conductors believe",
 	}
+	if f.BeaconsErr != nil {
+		out.Is = fmt.Sprintf("hosts.trust %s; how many hosts sign is not known", cmp.Or(f.Trust, "not known"))
+	}
 	switch {
 	case f.Trust == "":
 		out.Wanted = "a conductor's file tells (--config)"
 		return out.with(OK)
 	case f.Trust != "keys":
 		return out.with(Warn)
+	case f.BeaconsErr != nil:
+		is := out.Is
+		out = out.notKnown(f.BeaconsErr)
+		out.Is, out.Why = is, "conductors do not hear what is not signed"
+		return out
 	case len(f.Unsigned) > 0:
 		out.Why = "conductors do not hear what is not signed: " + names(f.Unsigned)
 		out.Fix = "berth host enroll HOST, and host_key_file in the settings of its agent"
@@ -261,6 +306,10 @@ func userData(f Facts) Finding {
 	case f.UserData.Err != nil:
 		out.Is, out.Why = "not known", f.UserData.Err.Error()
 		out.Fix = "run the doctor as the user of the API node"
+	case f.BeaconsErr != nil && (len(keys) > 0 || !f.UserData.Known):
+		out = out.notKnown(f.BeaconsErr)
+		out.Why = "which hosts have a key is not looked at: those that lack it leave work with user data to others"
+		return out
 	case len(keys) == 0 && (f.UserData.Known || open == 0):
 		out.Is = "no: user data lies open in Kafka"
 		out.Why = "whoever reads the topics, a broker's disk or a backup of it reads the secrets in it"

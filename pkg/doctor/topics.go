@@ -3,11 +3,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 )
 
@@ -15,8 +17,13 @@ import (
 // only where something is wrong: there may be thousands.
 func cell(f Facts) []Finding {
 	var all []Finding
+	var hidden []string
 	for _, p := range f.Plans(wantedReplicas(f)) {
 		t, there := f.Own[p.Name]
+		if !there && slices.Contains(f.Refused, p.Name) {
+			hidden = append(hidden, p.Name)
+			continue
+		}
 		if !there {
 			all = append(all, Finding{
 				Level: Fail, About: "topic " + p.Name, Check: "exists", Is: "no", Wanted: "yes",
@@ -27,14 +34,54 @@ func cell(f Facts) []Finding {
 		}
 		all = append(all, topic(t, p, f)...)
 	}
-	return append(append(all, partitions(f)...), many(f)...)
+	if len(hidden) > 0 {
+		all = append(all, Finding{
+			About: "topics " + names(hidden), Check: "leaders, replicas and settings", Wanted: "known",
+			Why: "whether they are there, and can be written and read, is not looked at",
+		}.notKnown(mayNotDescribe(f, hidden)))
+	}
+	return slices.Concat(all, partitions(f), many(f), untold(f))
+}
+
+// mayNotDescribe is the error of brokers that hide topics from this user.
+func mayNotDescribe(f Facts, topics []string) error {
+	var lacks []access.Right
+	for _, name := range topics {
+		lacks = append(lacks, access.To(access.Describe, access.Topic, name))
+	}
+	return f.As.Denied("", nil, lacks...)
+}
+
+// untold is one finding about all of the cell's topics whose settings were not told: they are judged by nothing else.
+func untold(f Facts) []Finding {
+	var all []string
+	var why error
+	for _, name := range sorted(f.Own) {
+		err := f.Own[name].SettingsErr
+		if err == nil || !strings.HasPrefix(name, f.Topics.Prefix) {
+			continue
+		}
+		all, why = append(all, name), cmp.Or(why, err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []Finding{Finding{
+		About: when(len(all) == 1, "topic ", "topics ") + names(all), Check: "settings", Wanted: "as Berth makes them",
+		Why: "whether records are kept for as long as they are needed, and on how many brokers, is not looked at",
+		Fix: "look again in a moment",
+	}.notKnown(why)}
 }
 
 func wantedReplicas(f Facts) int16 { return int16(min(3, max(1, len(f.Cluster.Brokers)))) }
 
 // topic judges one topic.
 func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
-	all := []Finding{replicas(t, f), inSync(t, f)}
+	all := []Finding{replicas(t, f)}
+	if t.SettingsErr != nil {
+		return append(all, alive(t)...)
+	}
+	all = append(all, inSync(t, f))
 	for _, key := range []string{
 		"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type",
 		"delete.retention.ms",
@@ -217,6 +264,16 @@ func many(f Facts) []Finding {
 	sum := Finding{
 		Level: OK, About: "queues and hosts", Check: "their topics", Is: fmt.Sprintf("%d looked at", seen),
 		Wanted: "as Berth makes them",
+	}
+	hidden := slices.DeleteFunc(slices.Clone(f.Refused), func(name string) bool {
+		_, planned := f.Plan(name, 1)
+		return !planned
+	})
+	if len(hidden) > 0 {
+		bad = append(bad, Finding{
+			About: "queues and hosts", Check: "their topics", Wanted: "as Berth makes them",
+			Why: "whether they are there, and can be written and read, is not looked at",
+		}.notKnown(mayNotDescribe(f, hidden)))
 	}
 	if len(bad) > 0 {
 		return bad
