@@ -31,6 +31,9 @@ func newDoctor() *cobra.Command {
 		Long: `Look at the brokers, their settings, the cell's topics, the share state of every queue, and
 whether conductors, queue managers and hosts are there. It changes nothing.
 
+On brokers with ACLs it needs a Kafka user of the role operator. With a daemon's file it says
+what that daemon's user may see, and what is not known.
+
 FAIL: something does not work, or what was acknowledged can be lost. warn: it works, and
 slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",

@@ -32,7 +32,8 @@ func newVerify() *cobra.Command {
 		Short: "Compare the log with the hosts and the quotas, and explain every difference",
 		Long: `Read every instance, every host's last beacon, the queues and the quotas from Kafka, and say
 where they contradict each other. What rests on a host's word is looked at twice, with a
-beacon in between, so that a machine that just comes or goes is no difference.
+beacon in between, so that a machine that just comes or goes is no difference. On brokers with
+ACLs it needs a Kafka user of the role operator.
 
 Without --repair it changes nothing. With it, every host whose word differs from the log is asked
 about each machine that the log has there: what it does not know any more ends as HostLost, or is
