@@ -298,11 +298,11 @@ func (c *secretCell) types(token string, args ...string) (stdout string) {
 	return stdout
 }
 
-// does types a command until it has been done: a node with much to do may answer that it cannot be now.
+// does types a command again while a node with much to do answers that it cannot be done now, or not at all (1 and 7).
 func (c *secretCell) does(token string, args ...string) {
 	c.poll("berth "+strings.Join(args, " "), func() bool {
 		code, _ := c.runs(token, args...)
-		return code == 0
+		return code != 1 && code != 7
 	})
 }
 
