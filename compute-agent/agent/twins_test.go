@@ -106,8 +106,8 @@ func nothingBeforeItIsAlone(t *testing.T, lost bool, after time.Duration) {
 	})
 }
 
-// Where nothing was ever said to the host, which may only not have been heard yet, a mark in the folder of machines still
-// says that an agent was there before.
+// Where nothing was ever said to the host, which may only not have been heard yet, a mark in the folder of machines
+// still says that an agent was there before.
 func TestAnHeirWaits(t *testing.T) {
 	for name, heir := range map[string]bool{"the first": false, "an heir": true} {
 		t.Run(name, func(t *testing.T) {

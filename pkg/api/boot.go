@@ -314,7 +314,7 @@ func location(at instanceKey) string {
 // says so, with what makes a repetition harmless.
 func (s *Server) publish(ctx context.Context, req *compute.Request) (offset int64, err error) {
 	rec := wire.EncodeRequest(*req).To(s.config.Topics.Requests(), wire.Partition(req.Project, s.config.Partitions))
-	err = s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) (err error) {
+	err = s.withBreaker(ctx, place{topic: rec.Topic, partition: rec.Partition}, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
 		return err
 	})

@@ -30,6 +30,7 @@ type breaker struct {
 type place struct {
 	topic     string // empty: the topics that readers catch up with
 	partition int32  // everyPartition: all of them, or that of a topic with one
+	apart     bool   // that it is silent says nothing of what readers catch up with
 }
 
 // everyPartition is in the place of what waits for all partitions.
@@ -100,7 +101,8 @@ func (b *breaker) leave(now time.Time, p pass, o outcome) {
 	b.inside--
 	node := o
 	own, known := b.own(now, p.at)
-	if half := now.Sub(p.began) / 2; o == unanswered && (known || b.answered.After(p.began.Add(half))) {
+	half := now.Sub(p.began) / 2
+	if o == unanswered && (p.at.apart || known || b.answered.After(p.began.Add(half))) {
 		node = abandoned
 	}
 	b.node.leave(now, p.probe && !p.own, node)

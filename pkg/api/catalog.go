@@ -118,7 +118,7 @@ type changeOutput struct{ Body rest.Change }
 // One that fails is no sign of that: it may have waited for others in front of
 // it, or ended because its caller hung up.
 func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error)) (*changeOutput, error) {
-	in, err := s.writes.enter(time.Now(), place{s.config.Topics.Catalog(), everyPartition})
+	in, err := s.writes.enter(time.Now(), place{topic: s.config.Topics.Catalog(), partition: everyPartition})
 	if err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func (s *Server) declareDead(
 	fenced := compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}
 	rec := wire.EncodeCommand(fenced).To(s.config.Topics.Host(h), 0)
 	var offset int64
-	err := s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) (err error) {
+	err := s.withBreaker(ctx, place{topic: rec.Topic, partition: rec.Partition}, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
 		return err
 	})
@@ -248,7 +248,7 @@ func (s *Server) declareDead(
 	if op == compute.OpForget {
 		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
 	}
-	err = s.withBreaker(ctx, place{s.config.Topics.Requests(), everyPartition}, func(ctx context.Context) error {
+	err = s.withBreaker(ctx, place{topic: s.config.Topics.Requests(), partition: everyPartition}, func(ctx context.Context) error {
 		return s.config.Publisher.Send(ctx, recs...)
 	})
 	return out, repeatable(err, true)

@@ -38,6 +38,7 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	for _, path := range doc.Paths {
 		for _, op := range []*huma.Operation{path.Post, path.Put, path.Patch} {
 			if op != nil && op.RequestBody != nil {
+				delete(op.RequestBody.Content, "application/octet-stream") // huma's, where an operation looks at what was sent
 				markReachable(op.RequestBody.Content["application/json"].Schema, schemas, sent)
 			}
 		}

@@ -114,19 +114,19 @@ func onePartitionIsSilent(t *testing.T, alone bool) {
 // After all of Kafka was silent nothing is left of it at a node that nobody asks for the same again.
 func TestPlacesAreForgotten(t *testing.T) {
 	g, now := newBreaker("publishing", 100), time.Now()
-	for _, at := range []place{{"host.h1", 0}, {"r", 1}} {
+	for _, at := range []place{{topic: "host.h1"}, {topic: "r", partition: 1}} {
 		in, err := g.enter(now, at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer g.leave(now, in, unanswered)
 	}
-	in, err := g.enter(now, place{"r", 0})
+	in, err := g.enter(now, place{topic: "r", partition: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.leave(now, in, unanswered)
-	g.answers(now.Add(time.Second), place{"r", 2})
+	g.answers(now.Add(time.Second), place{topic: "r", partition: 2})
 	if _, silent, alone := g.state(now.Add(2 * time.Second)); silent != 0 || alone != 1 {
 		t.Errorf("silent for %s, %d by themselves", silent, alone)
 	}
@@ -134,7 +134,7 @@ func TestPlacesAreForgotten(t *testing.T) {
 	if _, _, alone := g.state(later); alone != 0 {
 		t.Errorf("%d are silent that nobody has asked for", alone)
 	}
-	if in, err := g.enter(later, place{"r", 0}); err != nil || in.probe {
+	if in, err := g.enter(later, place{topic: "r", partition: 0}); err != nil || in.probe {
 		t.Errorf("%+v, %v", in, err)
 	}
 }
@@ -150,7 +150,7 @@ func TestAWriteThatHangsAfterItsProbe(t *testing.T) {
 		time.Sleep(probeEvery)
 		hangs := make(chan error, 1)
 		go func() {
-			hangs <- n.withBreaker(t.Context(), place{"host.h1", 0}, func(ctx context.Context) error {
+			hangs <- n.withBreaker(t.Context(), place{topic: "host.h1", partition: 0}, func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -205,7 +205,7 @@ func TestAllPartitionsWhileOneIsSilent(t *testing.T) {
 func TestPlacesHoldUpNoOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g, now := newBreaker("publishing", 100), start
-		at := []place{{"r", 0}, {"r", 1}, {"r", 2}}
+		at := []place{{topic: "r"}, {topic: "r", partition: 1}, {topic: "r", partition: 2}}
 		silent := make([]bool, len(at))
 		ask := func(i int) error {
 			in, err := g.enter(now, at[i])
@@ -244,4 +244,19 @@ func TestPlacesHoldUpNoOthers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// That the topic of the catalog is silent says nothing of what readers catch up with: it alone has a circuit.
+func TestAPlaceApart(t *testing.T) {
+	for _, apart := range []bool{true, false} {
+		g, now := newBreaker("catching_up", 100), time.Now()
+		in, err := g.enter(now, place{topic: "catalog", partition: everyPartition, apart: apart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.leave(now.Add(10*time.Second), in, unanswered)
+		if _, silent, alone := g.state(now.Add(11 * time.Second)); (silent == 0) != apart || (alone == 1) != apart {
+			t.Errorf("apart: %t: the node is silent for %s, and %d places by themselves", apart, silent, alone)
+		}
+	}
 }

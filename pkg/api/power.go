@@ -105,7 +105,7 @@ func errNoMachine(id compute.InstanceID, b *compute.Boot) error {
 }
 
 // errGoes refuses a command for a machine whose place is taken for other work.
-func errGoes(i *compute.Instance, op compute.RequestOp) error {
+func errGoes(i *compute.Instance) error {
 	why := i.Notice().Reason(i.Attempt)
 	remedy := "boot another one: this one becomes deleted"
 	if i.Boot.Preemptible().Then == compute.ThenRequeue {
@@ -136,7 +136,7 @@ func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
 	case i.State != compute.StateActive:
 		return compute.Conflict("instance", string(i.ID), "is "+i.State.String(), remedy)
 	case i.Notice() != nil && (i.Notice().Going || op != compute.OpStop):
-		return errGoes(i, op)
+		return errGoes(i)
 	case op == compute.OpReboot && i.Power == compute.PowerStopped && i.Command == nil:
 		e := compute.Conflict("instance", string(i.ID), "is stopped", "start it instead")
 		e.Reason = i.Stopped

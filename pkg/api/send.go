@@ -22,7 +22,7 @@ const firstProbeTimeout = 2 * time.Second
 // KindTimeout nobody knows. A caller that goes away changes nothing: what was
 // begun is finished, and counts until then.
 func (s *Server) send(ctx context.Context, rec wire.Record) error {
-	return s.withBreaker(ctx, place{rec.Topic, rec.Partition}, func(ctx context.Context) error {
+	return s.withBreaker(ctx, place{topic: rec.Topic, partition: rec.Partition}, func(ctx context.Context) error {
 		return s.config.Publisher.Send(ctx, rec)
 	})
 }
@@ -125,7 +125,7 @@ func (s *Server) anyPartition(but int32) int32 {
 	first := rand.Int32N(all) // #nosec G404 -- any will do
 	for i := range all {
 		p := (first + i) % all
-		if p != but && !s.writes.knowsSilent(place{s.config.Topics.Requests(), p}) &&
+		if p != but && !s.writes.knowsSilent(place{topic: s.config.Topics.Requests(), partition: p}) &&
 			!s.reads.knowsSilent(place{partition: p}) {
 			return p
 		}
@@ -166,7 +166,7 @@ func (s *Server) catchUpCatalog(ctx context.Context) error {
 	if s.config.Offered == nil {
 		return nil
 	}
-	return s.catchUpAt(ctx, place{s.config.Topics.Catalog(), everyPartition}, s.catalogSync)
+	return s.catchUpAt(ctx, place{topic: s.config.Topics.Catalog(), partition: everyPartition, apart: true}, s.catalogSync)
 }
 
 func (s *Server) catchUpAt(ctx context.Context, at place, r sharedSync) error {

@@ -67,7 +67,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	g := service.NewGroup()
 	defer unmade(g, &err)
 	g.Closes("journal", j.Close)
-	lock, err := takeHome(c, j, o)
+	lock, heir, err := takeHome(c, j, o)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Labels: o.Labels,
-		Timing: o.Timing, Keys: o.Keys, Heir: inherits(lock, j),
+		Timing: o.Timing, Keys: o.Keys, Heir: heir,
 		Metrics: agent.NewMetrics(c.metrics), Tracer: c.Tracer, Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {
@@ -134,24 +134,24 @@ func PlaceholdersFolder(state string, host compute.HostID) string {
 }
 
 // takeHome holds the machines of a host for its agent. Machines that are another's
-// are left alone: the agent does not start.
-func takeHome(c Cell, j *journal.Journal, o AgentOptions) (*home.Lock, error) {
+// are left alone: the agent does not start. heir says that an agent was there before, of which the journal knows
+// nothing: one with another journal, or with this one, which may have waited for the other in vain.
+func takeHome(c Cell, j *journal.Journal, o AgentOptions) (lock *home.Lock, heir bool, err error) {
 	known, err := j.Read()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	lock, err := o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused(), known.Machines())
-	if err == nil && inherits(lock, j) {
+	lock, err = o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused(), known.Machines())
+	if err != nil || lock == nil || lock.Was().Journal == "" {
+		return lock, false, err
+	}
+	other := lock.Was().Journal != j.ID()
+	if other {
 		c.Log.Warn("the journal before this one is lost: this one takes its machines over",
 			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),
 			zap.String("before", string(lock.Was().Journal)), zap.String("journal", string(j.ID())))
 	}
-	return lock, err
-}
-
-// inherits says whether the machines were those of another journal.
-func inherits(l *home.Lock, j *journal.Journal) bool {
-	return l != nil && l.Was().Journal != "" && l.Was().Journal != j.ID()
+	return lock, other || known.Unused(), nil
 }
 
 // AgentPart is a host's agent as a part of several: one that cannot be made ends

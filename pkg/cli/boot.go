@@ -235,7 +235,7 @@ func (f *bootFlags) likeReservation(ctx context.Context, c *client.Client) error
 		return err
 	}
 	flavor, with := was.Flavor, was.With
-	if !again {
+	if !again || flavor == "" { // what was deleted before it was ever booted has none
 		v, err := c.Reservation(ctx, compute.ReservationName(f.reservation))
 		if err != nil {
 			return err

@@ -52,6 +52,7 @@ func TestRepeatedBootIsLikeTheFirst(t *testing.T) {
 		"an id":                  {"--id " + ownID, ownID, 0, "m1.before disk=ssd"},
 		"a choice of its own":    {"--key job-7 --with disk=hdd", keyed("job-7"), 0, "m1.before disk=hdd"},
 		"one of several":         {"--key job --count 2", keyed("job-2"), 0, "m1.before disk=ssd"},
+		"never booted":           {"--key job-0", keyed("job-0"), 1, "m1.now gpu=a100"},
 		"nothing under the key":  {"--key job-7", "", 1, "m1.now gpu=a100"},
 		"nothing under the keys": {"--key job --count 2", "", 1, "m1.now gpu=a100"},
 		"no key":                 {"", "", 1, "m1.now gpu=a100"},
@@ -62,6 +63,9 @@ func TestRepeatedBootIsLikeTheFirst(t *testing.T) {
 			asks := 0
 			before := client.Instance{
 				ID: compute.InstanceID(c.there), Flavor: "m1.before", With: compute.Choices{"disk": "ssd"}, State: "deleted",
+			}
+			if name == "never booted" { // it was deleted first
+				before.Flavor, before.With = "", nil
 			}
 			node := func(w http.ResponseWriter, r *http.Request) {
 				mu.Lock()

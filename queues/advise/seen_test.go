@@ -53,6 +53,18 @@ func TestMissingHostsAreCounted(t *testing.T) {
 	}
 }
 
+// A build that has become a machine changes nothing else of a beacon, and the host is missing if it falls silent then.
+func TestAHostWhoseBuildBecameAMachineIsMissing(t *testing.T) {
+	a := New(DefaultRules())
+	draining := beacon(1, 8, state(compute.HostDraining), func(b *compute.Beacon) { b.Building = 1 })
+	a.Observe(draining, at(-61))
+	draining.Building, draining.Machines = 0, 1
+	a.Observe(draining, at(-60))
+	if a.Next(at(0), depths{}.of); a.Missing() != 1 {
+		t.Errorf("%d hosts are missing, of one with a machine", a.Missing())
+	}
+}
+
 // A beacon in which anything that matters has changed counts, each by itself.
 func TestWhateverABeaconChangesCounts(t *testing.T) {
 	vcpus := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }

@@ -31,8 +31,8 @@ const (
 	exitTimeout = 124 // as timeout(1) exits
 )
 
-// lingers is how long an ended call's processes may hold its output open. A host that stands still for that long between
-// the end of a call and the end of its output fails a good call.
+// lingers is how long an ended call's processes may hold its output open. A host that stands still for that long
+// between the end of a call and the end of its output fails a good call.
 const lingers = 5 * time.Second
 
 // call is one run of the command.
