@@ -220,7 +220,8 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 	ask(func(string) bool { return true })
 	for id := range bodies {
 		status, refused := want[id+".admin.1"], want[id+".reader.1"]
-		if status >= 500 || status >= 400 && !strings.HasPrefix(id, "boot") || refused != 403 {
+		early := id == "change-group" && status == 404 // others of these make the group and delete it, in any order
+		if status >= 500 || status >= 400 && !strings.HasPrefix(id, "boot") && !early || refused != 403 {
 			t.Errorf("%s: %d and %d", id, status, refused)
 		}
 	}
