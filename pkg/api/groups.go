@@ -5,7 +5,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -134,7 +133,7 @@ func (s *Server) deleteGroup(ctx context.Context, in *groupInput) (*deletedGroup
 	key := compute.GroupKey{Project: orDefault(in.Project), Name: in.Group}
 	was, ok := s.config.Catalog.Group(key)
 	_, err := s.change(ctx, false, func() (Change, error) { return Change{}, s.config.Catalog.RemoveGroup(ctx, key) })
-	if e := (*compute.Error)(nil); errors.As(err, &e) && e.Kind == compute.KindConflict {
+	if compute.KindOf(err) == compute.KindConflict {
 		err = cmp.Or(s.checkMembersReadable(key), err)
 	}
 	if err != nil {

@@ -329,8 +329,8 @@ func answered[T any](r *rig, ask func() (T, error)) (v T) {
 	return v
 }
 
-// settles repeats a request while a node answers that it cannot do it now, or does not hear whether it is done, and gives
-// what it answers in the end.
+// settles repeats a request while a node answers that it cannot do it now, or does not hear whether it is done, and
+// gives what it answers in the end.
 func (r *rig) settles(ask func() error) (err error) {
 	r.t.Helper()
 	r.poll("a node answers", func() bool {

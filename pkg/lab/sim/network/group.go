@@ -23,8 +23,8 @@ type join struct {
 }
 
 // early is how long before its session ends a member leaves that was told of the others and does not ask for its part.
-// Kafka puts it out, and tells those who wait for their parts that all join anew. The embedded broker ends the
-// sessions of those who wait, too, since all were told at one moment: some are never answered, and it waits for one
+// Kafka puts it out, and tells the members that wait for their parts that all join anew. The embedded broker ends the
+// sessions of these members, too, since all were told at one moment: some are never answered, and it waits for one
 // member too many from then on.
 const early = 100 * time.Millisecond
 
@@ -59,7 +59,7 @@ func (c *Conn) answered() {
 func (c *Conn) lapse(j *join) {
 	own, err := c.link.net.Dial(context.Background(), "tcp", c.address)
 	if err != nil {
-		return // the broker has ended, and with it what it knew of those who wait
+		return // the broker has ended, and with it what it knew of the members
 	}
 	defer func() { _ = own.Close() }() // nothing is lost
 	_ = own.SetReadDeadline(time.Now().Add(j.session - early))

@@ -88,8 +88,8 @@ func (j *joiner) sync(ctx context.Context, of int32, leads bool) error {
 	return kerr.ErrorForCode(resp.ErrorCode)
 }
 
-// A leader that has joined and says no more, dead or held up, is put out before the sessions end of those who wait for it,
-// and these go on without it.
+// A leader that has joined and says no more, dead or held up, is put out before the sessions of the members end that
+// wait for it, and these go on without it.
 func TestLeaderFallsSilent(t *testing.T) {
 	for name, silence := range map[string]func(*joiner){
 		"held up": func(j *joiner) { j.link.Pause() }, "dead": func(j *joiner) { j.link.Kill() },
