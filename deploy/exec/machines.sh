@@ -125,10 +125,12 @@ list)
     comma=
     for home in "$dir"/*/; do
         home=${home%/}
-        if ! { IFS= read -r machine <"$home/machine" && settled -s; } 2>/dev/null; then
-            [ ! -e "$home/machine" ] || fail 1 "cannot read $home" # all, or no answer
-            continue                                               # it comes, or goes
-        fi
+        tries=10 # what comes between the read and the look, or goes and comes again, is read at the next try
+        until { IFS= read -r machine <"$home/machine" && settled -s; } 2>/dev/null; do
+            [ -e "$home/machine" ] || continue 2 # it comes, or goes
+            tries=$((tries - 1))
+            [ $tries -gt 0 ] || fail 1 "cannot read $home" # all, or no answer
+        done
         state=preparing power=stopped detail= code=
         if [ -e "$home/run.1" ]; then
             state=launched

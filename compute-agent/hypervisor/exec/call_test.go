@@ -280,6 +280,23 @@ func TestSampleListsAllOrNothing(t *testing.T) {
 	wrong(t, err, compute.FailureHost, "list failed", "there is no folder")
 }
 
+// A machine that is not there yet when the sample reads it, and there when it looks why it cannot, is no fault.
+func TestSampleListsWhatComesMeanwhile(t *testing.T) {
+	b := newBench(t)
+	d := b.open(b.sample(`&& settled -s; }`, `[ ! -e "$home/late" ] || mv "$home/late" "$home/machine"`))
+	b.ok(d.Prepare(
+		t.Context(),
+		hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"},
+	))
+	home := filepath.Join(b.dir, string(one))
+	b.ok(os.Rename(filepath.Join(home, "machine"), filepath.Join(home, "late")))
+	all, err := d.List(t.Context())
+	b.ok(err)
+	if len(all) != 1 || all[0].Instance != one {
+		t.Errorf("the list has %+v", all)
+	}
+}
+
 // One call at a time for an instance; the next one waits, or gives up.
 func TestTurns(t *testing.T) {
 	var locks locks
