@@ -26,6 +26,7 @@ func (s *step) claim(e *entry, r compute.Report) {
 		if e.keeps(r) {
 			s.loseKept(e)
 		}
+		s.takenInVain(e, r)
 		e.noteDenied(r)
 		if reason.Code == compute.GroupRule {
 			s.overtake(e)

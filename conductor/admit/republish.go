@@ -65,7 +65,7 @@ const (
 	heldForReservation                 // a placeholder, or what takes one, that is not to be offered now
 	pending                            // published; where it landed is not known yet
 	known                              // published at an offset
-	passed                             // the queue is finished with that offset: lost, unless a claim comes
+	passed                             // out of the queue, and nobody's: lost, unless a claim comes
 	unknown                            // perhaps published, at an offset that is not known
 	claimed                            // a host has claimed it, and waits for the rest of its set
 	carried                            // published with the one that leads its set, which is offered whole
@@ -273,6 +273,26 @@ func (s *step) startMoved(name compute.QueueName, start int64) {
 		s.reschedule(e)
 	}
 	s.scheduleAsk(q)
+}
+
+// takenInVain hears that a claim of the present attempt is denied: its host has taken the work out of the queue. The
+// queue may never say so, since it is finished with nothing that lies behind work which no host takes.
+// The next time comes no later for it.
+func (s *step) takenInVain(e *entry, r compute.Report) {
+	if e == nil || e.pub == nil || r.Attempt != e.inst.Attempt || e.wasDenied(r) {
+		return
+	}
+	switch e.pub.state {
+	case known:
+		q := s.queue(queueOf(e))
+		q.known.remove(e)
+		s.scheduleAsk(q)
+	case pending:
+	default:
+		return
+	}
+	e.pub.state, e.pub.republished = passed, max(0, e.pub.republished-1)
+	s.reschedule(e)
 }
 
 // republishAt is when the work of an attempt is published once more; zero if there is
