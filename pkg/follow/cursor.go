@@ -12,14 +12,15 @@ import (
 
 // cursor is how far one partition has been read.
 type cursor struct {
-	next   int64    // the offset to ask for next: everything below has been handed over
-	target int64    // where the partition ended when it was first asked; -1: not known yet
-	end    int64    // the last stable offset as of the last answer; -1: not known yet
-	began  bool     // it was answered about: next is no guess any more
-	by     *request // the open question about it; nil: none
-	lost   bool     // not asked for until its leader is known
-	alone  bool     // asked for by itself next: see take
-	halved int      // how often the room for it is: an answer with more has not come
+	next   int64     // the offset to ask for next: everything below has been handed over
+	target int64     // where the partition ended when it was first asked; -1: not known yet
+	end    int64     // the last stable offset as of the last answer; -1: not known yet
+	began  bool      // it was answered about: next is no guess any more
+	by     *request  // the open question about it; nil: none
+	asked  time.Time // when it was last asked for
+	lost   bool      // not asked for until its leader is known
+	alone  bool      // asked for by itself next: see take
+	halved int       // how often the room for it is: an answer with more has not come
 	// missing is since when, and misses how often, no broker has what was read; zero: the
 	// last answer had.
 	missing time.Time

@@ -136,21 +136,26 @@ func (l *loop) close(a *request) {
 }
 
 // dispatch asks every broker that leads something and has no open question. Partitions that are asked for alone and
-// the others take turns.
+// the others take turns, and so do those that are asked for alone among themselves.
 func (l *loop) dispatch(ctx context.Context) {
 	together, single := map[int32]*request{}, map[int32]*request{}
+	next := map[int32]*cursor{} // that single asks for
 	for p, c := range l.at {
-		broker, asks := l.topic.Of[p], together
+		broker := l.topic.Of[p]
 		if c.lost || c.by != nil || broker < 0 || l.open[broker] != nil {
 			continue
 		}
 		if c.byItself() {
-			asks = single
+			if n := next[broker]; n == nil || c.asked.Before(n.asked) {
+				next[broker] = c
+				single[broker] = &request{broker: broker, from: map[int32]int64{p: c.from()}}
+			}
+			continue
 		}
-		if asks[broker] == nil || c.byItself() {
-			asks[broker] = &request{broker: broker, from: map[int32]int64{}}
+		if together[broker] == nil {
+			together[broker] = &request{broker: broker, from: map[int32]int64{}}
 		}
-		asks[broker].from[p] = c.from()
+		together[broker].from[p] = c.from()
 	}
 	for broker, a := range together {
 		if single[broker] == nil || l.single[broker] {
@@ -172,7 +177,7 @@ func (l *loop) begin(ctx context.Context, a *request, others bool) {
 	room := Room{Wait: l.f.opts.Wait, Bytes: partitionBytes}
 	for p := range a.from {
 		c := l.at[p]
-		c.by = a
+		c.by, c.asked = a, time.Now()
 		room.Bytes >>= c.halved
 		if others || !c.atEnd() || c.byItself() {
 			room.Wait = 0 // or there is something to know at once
