@@ -48,8 +48,8 @@ func (p place) String() string {
 type pass struct {
 	at    place
 	began time.Time
-	probe bool // it finds out whether Kafka, or its own place, answers again, and should not take long
-	own   bool // the place has a circuit of its own
+	probe bool     // it finds out whether Kafka, or its own place, answers again, and should not take long
+	own   *circuit // of its place, when it was let in; nil: it had none
 	// elsewhere: what is asked is another place than this one, so it says nothing of this one that it is not answered
 	elsewhere bool
 }
@@ -81,13 +81,11 @@ func (b *breaker) enter(now time.Time, at place) (pass, error) {
 	if b.inside >= b.limit {
 		return pass{}, tooMany("limits."+b.name, fmt.Sprint(b.limit), "so many wait for Kafka at this node already")
 	}
-	c, own := b.own(now, at)
-	if !own {
-		c = &b.node
-	}
+	own, known := b.own(now, at)
+	c := cmp.Or(own, &b.node)
 	probe, ok := c.enter(now)
 	if !ok {
-		return pass{}, unansweredFor(now.Sub(c.silent), at, own && b.node.silent.IsZero())
+		return pass{}, unansweredFor(now.Sub(c.silent), at, known && b.node.silent.IsZero())
 	}
 	b.inside++
 	return pass{at: at, began: now, probe: probe, own: own}, nil
@@ -105,7 +103,7 @@ func (b *breaker) leave(now time.Time, p pass, o outcome) {
 	if o == unanswered && (p.at.apart || known || b.answered.After(p.began.Add(half))) {
 		node = abandoned
 	}
-	b.node.leave(now, p.probe && !p.own, node)
+	b.node.leave(now, p.probe && p.own == nil, node)
 	if o == answered {
 		b.answered = now
 		delete(b.places, p.at)
@@ -116,7 +114,7 @@ func (b *breaker) leave(now time.Time, p pass, o outcome) {
 		b.places[p.at] = own
 	}
 	if own != nil {
-		own.leave(now, p.probe && p.own, o)
+		own.leave(now, p.probe && p.own == own, o) // one that is silent anew has probes of its own
 	}
 }
 
@@ -136,7 +134,7 @@ func (b *breaker) own(now time.Time, at place) (*circuit, bool) {
 func (b *breaker) goElsewhere(now time.Time, p pass) pass {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.probe && !p.own {
+	if p.probe && p.own == nil {
 		b.node.probing, b.node.nextProbe, p.probe = false, now, false
 	}
 	return p
@@ -201,8 +199,8 @@ func (b *breaker) probeTimeout(p pass) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := &b.node
-	if own := b.places[p.at]; p.own && own != nil {
-		c = own
+	if p.own != nil {
+		c = p.own
 	}
 	return firstProbeTimeout << min(c.failedProbes, 3)
 }

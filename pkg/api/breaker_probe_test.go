@@ -17,7 +17,7 @@ import (
 // probe, and as before once it has answered.
 func TestTrialsGrowMorePatient(t *testing.T) {
 	g, now, here := newBreaker("x", 10), time.Now(), place{}
-	probe := func() pass { return pass{at: here, own: g.knowsSilent(here)} }
+	probe := func() pass { return pass{at: here, own: g.places[here]} }
 	fail := func() {
 		trial, err := g.enter(now, here)
 		if err != nil {

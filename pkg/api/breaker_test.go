@@ -28,8 +28,12 @@ func TestGateHoldsItsPromises(t *testing.T) {
 		most := rapid.IntRange(1, 4).Draw(rt, "most")
 		g := newBreaker("publishing", most)
 		now := start
-		var inside []pass
-		silent, trials := false, 0
+		type entered struct {
+			pass
+			answers int // that had come by then
+		}
+		var inside []entered
+		silent, trials, answers := false, 0, 0 // trials since the last answer
 		lastFailed := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 700).Draw(rt, "ms")) * time.Millisecond)
@@ -43,7 +47,7 @@ func TestGateHoldsItsPromises(t *testing.T) {
 					rt.Fatalf("%d inside of %d, silent %v, %d trials: trial %v, %v",
 						len(inside), most, silent, trials, trial, err)
 				case err == nil:
-					inside = append(inside, in)
+					inside = append(inside, entered{in, answers})
 					if trial {
 						trials++
 					}
@@ -54,15 +58,17 @@ func TestGateHoldsItsPromises(t *testing.T) {
 				continue
 			}
 			i := rapid.IntRange(0, len(inside)-1).Draw(rt, "who")
-			o, tried := rapid.SampledFrom([]outcome{abandoned, answered, unanswered}).Draw(rt, "outcome"), inside[i].probe
-			g.leave(now, inside[i], o)
+			o := rapid.SampledFrom([]outcome{abandoned, answered, unanswered}).Draw(rt, "outcome")
+			tried := inside[i].probe && inside[i].answers == answers
+			g.leave(now, inside[i].pass, o)
 			if tried {
 				trials--
 			}
 			inside = append(inside[:i], inside[i+1:]...)
 			switch {
 			case o == answered:
-				silent = false
+				silent, trials = false, 0
+				answers++
 			case o == unanswered && (tried || !silent):
 				silent, lastFailed = true, now
 			}

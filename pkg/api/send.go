@@ -90,7 +90,7 @@ func (s *Server) probe(ctx context.Context, in pass) (pass, outcome, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	var others sync.WaitGroup
-	if _, silent, _ := s.writes.state(time.Now()); silent != 0 && in.own {
+	if _, silent, _ := s.writes.state(time.Now()); silent != 0 && in.own != nil {
 		others.Go(func() { s.probeOthers(asking) })
 	}
 	came, err := s.sync(ctx, of, s.writes.probeTimeout(in))
