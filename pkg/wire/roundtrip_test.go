@@ -154,6 +154,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 	roundTrip(t, rapid.Map(generate[compute.AuditEntry](), func(e compute.AuditEntry) compute.AuditEntry {
 		e.Operation, e.Status = "boot", 202
+		e.Request, e.How, e.Kind = cut(e.Request, MaxID), cut(e.How, MaxID), cut(e.Kind, MaxID)
 		return e
 	}), EncodeAudit, DecodeAudit)
 	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)

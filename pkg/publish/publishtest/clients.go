@@ -98,13 +98,31 @@ func KafkaGo(t testing.TB, brokers []string, o publish.Options, b segmentio.Bala
 	w := &segmentio.Writer{
 		Addr: segmentio.TCP(brokers...), Balancer: b, RequiredAcks: segmentio.RequireAll,
 		BatchTimeout: time.Millisecond, Transport: transport,
+		WriteTimeout: time.Minute, // it sends again what is late, and both may arrive
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	t.Cleanup(func() { must(t, w.Close()) })
+	answered(t, w)
 	p, err := kafkago.New(w, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	return p
+}
+
+// answered returns once the writer knows the brokers. They have no longer than MetadataTTL for the first answer, and
+// that it was late is what the next request would be told.
+func answered(t testing.TB, w *segmentio.Writer) {
+	t.Helper()
+	asks := &segmentio.Client{Addr: w.Addr, Transport: w.Transport}
+	for late := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, err := asks.Metadata(t.Context(), &segmentio.MetadataRequest{})
+		if err == nil {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // PlainJSON publishes boots and deletes as text, with a client's defaults and
