@@ -234,11 +234,11 @@ func TestWrongGroups(t *testing.T) {
 			[]compute.Flavor{small("m1.small", "zone")})
 		r.group(c, compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1, Over: "zone"})
 		for what, err := range map[string]error{
-			"project p shows what there is": second(c.Boot(t.Context(), "", member("m1.small", "none"))),
-			"choose a value of zone":        second(c.Boot(t.Context(), "", member("m1.small", "web"))),
+			"project p shows what there is": r.settles(func() error { return second(c.Boot(t.Context(), "", member("m1.small", "none"))) }),
+			"choose a value of zone":        r.settles(func() error { return second(c.Boot(t.Context(), "", member("m1.small", "web"))) }),
 			"berth group set":               second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "web", Policy: compute.Affinity})),
 			"capability \"rack\"":           second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "rack", Policy: compute.Affinity, Over: "rack"})),
-			"does not exist":                c.DeleteGroup(t.Context(), "none"),
+			"does not exist":                r.settles(func() error { return c.DeleteGroup(t.Context(), "none") }),
 			"nothing to prefer": second(c.CreateGroup(t.Context(),
 				compute.Group{Project: "p", Name: "soft", Policy: compute.SoftAffinity, Over: "zone"})),
 		} {

@@ -374,6 +374,15 @@ func (r *rig) boot(c *client.Client, n int, b compute.Boot) []compute.InstanceID
 	return ids
 }
 
+// advised waits until what is known of the hosts for a queue is so. Only work that lies in it makes it news.
+func (r *rig) advised(c *client.Client, q compute.QueueName, is func(client.HostCounts) bool) {
+	r.t.Helper()
+	r.poll("it is known of the hosts for "+string(q), func() bool {
+		got, err := c.Queue(r.t.Context(), q)
+		return err == nil && got.Advice != nil && is(got.Advice.Hosts)
+	})
+}
+
 // delete asks for the end of these instances.
 func (r *rig) delete(c *client.Client, ids []compute.InstanceID) {
 	r.t.Helper()

@@ -3,12 +3,10 @@
 package kafkatest
 
 import (
-	"context"
 	"net"
 	"os"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -32,9 +30,7 @@ func TestThreeNodesKillRestartClose(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Fatalf("node 2 killed, but signal 0 to it says %v", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := c.Restart(ctx, 2); err != nil {
+	if err := c.Restart(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	pids := []int{c.PID(1), c.PID(2), c.PID(3)}
