@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // A guest of berth dev reaches no address of this host, of which the API is one that lets everybody do everything.
@@ -37,6 +38,7 @@ func TestDevOnQEMU(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.QEMU.Accel, o.QEMU.Machine = "tcg", "pc"
+	o.QEMU.Totals = compute.Resources{compute.VCPU: 64} // guests of another test that was killed count against it
 	said := func(commands ...string) (all []string) {
 		t.Helper()
 		err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {

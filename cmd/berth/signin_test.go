@@ -158,6 +158,9 @@ func TestSignIn(t *testing.T) {
 	does := func(want int, say string, args ...string) {
 		t.Helper()
 		code, out, errs := typed(ctx, append(args, api...))
+		for lost := time.Now().Add(soonEnough); comesBack(code, errs) && time.Now().Before(lost); {
+			code, out, errs = typed(ctx, append(args, api...)) // an issuer that was slow is not asked again at once
+		}
 		if code != want || !strings.Contains(out+errs, say) {
 			t.Errorf("berth %s: %d, want %d and %q\n%s%s", strings.Join(args, " "), code, want, say, out, errs)
 		}

@@ -96,9 +96,9 @@ halt() {
     alive "$n" || return 0
     why="the guest was cut off"
     if [ "$1" -gt 0 ]; then
-        kill -s TERM "$pid" || :
         left=$1
         while [ "$left" -gt 0 ] && alive "$n"; do
+            kill -s TERM "$pid" || : # again, for a shell forgets one that comes just before it reads
             sleep 0.05
             left=$((left - 50))
         done

@@ -9,18 +9,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/pipetest"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -32,6 +35,22 @@ func typed(
 	served := httptest.NewServer(node)
 	defer served.Close()
 	return typedAt(ctx, &settings{api: served.URL}, command, args...)
+}
+
+// typedInVirtualTime is typed where time passes only when all wait.
+func typedInVirtualTime(
+	t *testing.T, node http.HandlerFunc, command func(*settings) *cobra.Command, args ...string,
+) (out, errs string, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		conns, served, ended := pipetest.Listen(), &http.Server{ReadHeaderTimeout: time.Minute, Handler: node}, make(chan error)
+		go func() { ended <- served.Serve(conns) }()
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return conns.Dial(ctx) }
+		out, errs, err = typedAt(t.Context(), &settings{api: "http://node", dial: dial}, command, args...)
+		_ = served.Close() // nothing is under way
+		<-ended
+	})
+	return out, errs, err
 }
 
 // typedAt runs one command against the node that the settings lead to.

@@ -102,7 +102,7 @@ func TestAddWaitsForItsQueues(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, told, err := typed(t.Context(), t, c.node.ServeHTTP, c.command, c.args...)
+			out, told, err := typedInVirtualTime(t, c.node.ServeHTTP, c.command, c.args...)
 			if codeOf(err) != c.code || !strings.Contains(out, c.out) || !strings.Contains(told, c.told) {
 				t.Errorf("%v (%d), prints %q and %q", err, codeOf(err), out, told)
 			}

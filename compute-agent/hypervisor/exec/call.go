@@ -68,7 +68,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		cmd.Stdout = out
 	}
 	subprocess.InSession(cmd)
-	cmd.WaitDelay = lingers
+	cmd.WaitDelay = d.lingers
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:

@@ -20,6 +20,8 @@ type Driver struct {
 	can   abilities
 	locks locks
 	crash hypervisor.CrashPoint
+
+	lingers time.Duration // as the constant, but in tests
 }
 
 var (
@@ -44,7 +46,7 @@ func open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{o: o.defaults(), crash: hypervisor.NoCrash}
+	d := &Driver{o: o.defaults(), crash: hypervisor.NoCrash, lingers: lingers}
 	program := o.Command[0]
 	if info, err := os.Stat(program); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 		if err == nil {
@@ -58,7 +60,7 @@ func open(ctx context.Context, o Options) (*Driver, error) {
 	if err := host.This().OwnDescriptors(); err != nil {
 		return nil, err
 	}
-	asked := &Driver{o: d.o}
+	asked := &Driver{o: d.o, lingers: d.lingers}
 	asked.o.Timeout = min(d.o.Timeout, askTime)
 	return d, asked.do(ctx, call{verb: "capabilities", answer: &d.can})
 }

@@ -84,6 +84,7 @@ func (b *bench) open(program string) *Driver {
 	b.t.Helper()
 	d, err := open(b.t.Context(), Options{Command: []string{program, b.dir}, Timeout: time.Minute})
 	b.ok(err)
+	d.lingers = time.Minute // of a machine that stands still
 	return d
 }
 

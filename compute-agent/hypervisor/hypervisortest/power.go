@@ -182,7 +182,9 @@ func deafStop(t *testing.T, s Subject) {
 // goodbyes counts how often the guest has shut down by itself.
 func (s Subject) goodbyes(t *testing.T, want int) {
 	t.Helper()
-	if n := strings.Count(s.printed(t, first), s.Goodbye); n != want {
+	said := func() int { return strings.Count(s.printed(t, first), s.Goodbye) }
+	await(t, "the goodbye is on the console", func() bool { return said() >= want }) // another process may write it
+	if n := said(); n != want {
 		t.Errorf("the guest said goodbye %d times, want %d", n, want)
 	}
 }

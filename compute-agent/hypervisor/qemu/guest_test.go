@@ -528,7 +528,10 @@ func TestStartFails(t *testing.T) {
 	b.ok(d.Stop(t.Context(), one, 0))
 	broken := b.open()
 	broken.o.Binary = filepath.Join(filepath.Dir(b.o.Dir), "broken")
-	b.ok(os.WriteFile(broken.o.Binary, []byte("#!/bin/sh\necho cannot set up guest memory >&2\nexit 1\n"), 0o700))
+	syscall.ForkLock.Lock() // what is open for writing in a process that is being begun cannot be run
+	err := os.WriteFile(broken.o.Binary, []byte("#!/bin/sh\necho cannot set up guest memory >&2\nexit 1\n"), 0o700)
+	syscall.ForkLock.Unlock()
+	b.ok(err)
 	for range 2 {
 		b.refused("Start", broken.Start(t.Context(), one), "cannot set up guest memory")
 		m := b.only(broken)

@@ -31,7 +31,7 @@ const (
 	// knows are invented easily.
 	askEvery = 10 * time.Second
 	// askTimeout is how long it may take to answer.
-	askTimeout = 5 * time.Second
+	askTimeout = 10 * time.Second
 	maxAnswer  = 1 << 20
 	maxKeys    = 100
 )

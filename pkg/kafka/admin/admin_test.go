@@ -4,7 +4,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -156,7 +156,13 @@ func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 	// a broker hears late of a new topic
 	rs, err := retry.Do(brokertest.Patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) {
 		rs, err := a.kadm.DescribeTopicConfigs(brokertest.Patient(t), topic)
-		return rs, errors.Join(err, rs[0].Err)
+		if err == nil && len(rs) == 0 {
+			err = kerr.UnknownTopicOrPartition
+		}
+		if err != nil {
+			return rs, err
+		}
+		return rs, rs[0].Err
 	})
 	if err != nil {
 		t.Fatal(err)

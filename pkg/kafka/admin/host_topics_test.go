@@ -31,6 +31,15 @@ func TestStreamsOfHosts(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
+		for ctx := brokertest.Patient(t); ; { // a broker hears late of a new topic
+			known, err := a.HostTopics(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(known) == 2 {
+				break
+			}
+		}
 		quiet := func(since time.Time, want ...compute.HostID) {
 			t.Helper()
 			got, err := a.QuietHosts(brokertest.Patient(t), []compute.HostID{"a", "b.c"}, since)

@@ -3,6 +3,7 @@
 package brokertest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -37,12 +38,19 @@ func PutRaw(t *testing.T, cfg kafka.Config, topic string, partition int32, batch
 		return p.Partition == partition
 	})
 	leader := m.Partitions[at].Leader
-	resp, err := req.RequestWith(Patient(t), cl.Broker(int(leader)))
-	if err == nil {
-		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
-	}
-	if err != nil {
-		t.Fatal(err)
+	for ctx := Patient(t); ; {
+		resp, err := req.RequestWith(ctx, cl.Broker(int(leader)))
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err == nil {
+			return
+		}
+		late := errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.UnknownTopicOrPartition) ||
+			errors.Is(err, kerr.UnknownTopicID) // a broker hears late of a new topic
+		if !late || ctx.Err() != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
