@@ -26,7 +26,9 @@ func (s *step) claim(e *entry, r compute.Report) {
 		if e.keeps(r) {
 			s.loseKept(e)
 		}
-		s.takenInVain(e, r)
+		if reason.Code != compute.GroupRule {
+			s.takenInVain(e, r)
+		}
 		e.noteDenied(r)
 		if reason.Code == compute.GroupRule {
 			s.overtake(e)

@@ -14,7 +14,7 @@ import (
 // publication is what became of the work of a queued instance. It is begun anew
 // with every load and decides only whether to publish again, and when a set is granted.
 //
-//	 unpublished ─▶ pending ─▶ known ─▶ passed ──▶ pending, again
+//	 unpublished ─▶ pending ─▶ known ─▶ passed ──▶ pending, again (a denied claim: pending ─▶ passed)
 //	     │           ▲   │                           ▲
 //	     ▼           │   └─▶ unknown (or loaded) ────┘
 //	awaitingQueue ───┘
@@ -25,7 +25,7 @@ type publication struct {
 	state       progress
 	told        bool            // it was offered to one host
 	landed      bool            // told only: that is in its stream for certain
-	republished int32           // how often this attempt was published again, failed publications aside
+	republished int32           // how often this attempt was published again, but after failures and denials
 	at          time.Time       // when it was published, or loaded; or began to await its queue, or was last looked at
 	topic       compute.TopicID // the queue's, as it was listed then
 	offset      int64           // known only
@@ -276,8 +276,8 @@ func (s *step) startMoved(name compute.QueueName, start int64) {
 }
 
 // takenInVain hears that a claim of the present attempt is denied: its host has taken the work out of the queue. The
-// queue may never say so, since it is finished with nothing that lies behind work which no host takes.
-// The next time comes no later for it.
+// queue may never say so, since it is finished with nothing that lies behind work which no host takes. That is no loss,
+// after which work is published ever later.
 func (s *step) takenInVain(e *entry, r compute.Report) {
 	if e == nil || e.pub == nil || r.Attempt != e.inst.Attempt || e.wasDenied(r) {
 		return

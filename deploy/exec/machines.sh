@@ -98,7 +98,7 @@ halt() {
     if [ "$1" -gt 0 ]; then
         left=$1
         while [ "$left" -gt 0 ] && alive "$n"; do
-            kill -s TERM "$pid" || : # again, for a shell forgets one that comes just before it reads
+            kill -s TERM "$pid" || : # again: one that comes just before the guest's read is heeded only after that
             sleep 0.05
             left=$((left - 50))
         done
@@ -223,7 +223,7 @@ process)
 guest)
     exec 3<>wake # a read of it waits for ever, without a process more
     read -r image <image
-    [ "$image" = deaf ] || trap 'echo "the guest shut down"; exit 0' TERM
+    [ "$image" = deaf ] || trap 'trap "" TERM; echo "the guest shut down"; exit 0' TERM
     echo "run $4 of $id"
     while :; do read -r word <&3 || :; done
     ;;

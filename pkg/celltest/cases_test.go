@@ -324,13 +324,7 @@ func TestFailAtOnceTellsWhatIsMissing(t *testing.T) {
 		huge := small("m1.huge")
 		huge.Resources[compute.VCPU] = 1000
 		r.offer(c, nil, []compute.Flavor{huge})
-		waits := r.boot(c, 1, compute.Boot{Flavor: "m1.huge"})
-		r.advised(c, "m1.huge", func(n client.HostCounts) bool { return n.NeverFits == 1 })
-		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.huge", OnNoCapacity: compute.FailAtOnce})
-		r.await(ids, compute.StateError)
-		r.reason(ids[0], compute.NeverFits)
-		r.delete(c, waits)
-		r.await(waits, compute.StateDeleted)
+		r.failsAtOnce(c, "m1.huge", compute.NeverFits)
 		r.unused(c)
 	})
 }

@@ -76,12 +76,8 @@ func TestDisabledStaysDisabledAcrossARestart(t *testing.T) {
 		r.hostIs(c, "host-01", compute.HostDisabled, asked)
 		r.stop("host-01")
 		r.startAgents(r.hosts...)
-		r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
-		r.advised(c, "m1.small", func(n client.HostCounts) bool { return n.Disabled == 1 })
-		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small", OnNoCapacity: compute.FailAtOnce})
-		r.await(ids, compute.StateError)
-		r.reason(ids[0], compute.NoEligibleHost)
-		if n := r.seen.get(ids[0]).Reason.Hosts.Disabled; n != 1 {
+		id := r.failsAtOnce(c, "m1.small", compute.NoEligibleHost)
+		if n := r.seen.get(id).Reason.Hosts.Disabled; n != 1 {
 			t.Errorf("the reason counts %d disabled hosts, want 1", n)
 		}
 	})

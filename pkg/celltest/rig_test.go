@@ -374,13 +374,21 @@ func (r *rig) boot(c *client.Client, n int, b compute.Boot) []compute.InstanceID
 	return ids
 }
 
-// advised waits until what is known of the hosts for a queue is so. Only work that lies in it makes it news.
-func (r *rig) advised(c *client.Client, q compute.QueueName, is func(client.HostCounts) bool) {
+// failsAtOnce boots what does not wait, until one ends with this reason. On a machine that stands still what is said of
+// hosts comes after the few seconds for which it is waited, and the reason is none.
+func (r *rig) failsAtOnce(c *client.Client, f compute.FlavorName, want compute.ReasonCode) (id compute.InstanceID) {
 	r.t.Helper()
-	r.poll("it is known of the hosts for "+string(q), func() bool {
-		got, err := c.Queue(r.t.Context(), q)
-		return err == nil && got.Advice != nil && is(got.Advice.Hosts)
+	r.poll("a boot fails with "+string(want), func() bool {
+		ids := r.boot(c, 1, compute.Boot{Flavor: f, OnNoCapacity: compute.FailAtOnce})
+		r.await(ids, compute.StateError)
+		id = ids[0]
+		if got := r.seen.get(id).Reason.Code; got != compute.WaitingForCapacity {
+			r.reason(id, want)
+			return true
+		}
+		return false
 	})
+	return id
 }
 
 // delete asks for the end of these instances.

@@ -14,9 +14,13 @@ import (
 // Partitions of which no answer comes in time are asked for alone, and leave every other question to the others.
 func TestSlowPartitionsLeaveTurns(t *testing.T) {
 	c := &cluster{leads: map[int32]int32{0: 1, 1: 1, 2: 1}}
+	var alone []int32 // of the slow ones, as they were asked for
 	c.fetch = func(ctx context.Context, _ int32, from map[int32]int64, wait time.Duration) (parts []Part, _ error) {
 		for p, at := range from {
 			if p < 2 {
+				if len(from) == 1 {
+					alone = append(alone, p)
+				}
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -27,6 +31,11 @@ func TestSlowPartitionsLeaveTurns(t *testing.T) {
 	}
 	if seen, _ := c.follow(t, 10*time.Minute); seen[2] < 20 || seen[0]+seen[1] > 0 {
 		t.Errorf("%v was read", seen)
+	}
+	for i := range alone[1:] {
+		if alone[i] == alone[i+1] {
+			t.Fatalf("they were asked for in this order: %v", alone)
+		}
 	}
 }
 

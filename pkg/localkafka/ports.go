@@ -21,7 +21,7 @@ func FreePorts(n int) ([]int, error) { return freePorts(n, 1) }
 // FreePairs finds n such ports of which the next is free as well, for a broker whose controller listens there.
 func FreePairs(n int) ([]int, error) { return freePorts(n, 2) }
 
-// freePorts finds the first of n times so many ports in a row.
+// freePorts finds n runs of so many ports in a row, and answers the first of each.
 func freePorts(n, inRow int) ([]int, error) {
 	const lowest, highest = 10_000, 32_000
 	var firsts []int

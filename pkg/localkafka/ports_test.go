@@ -52,6 +52,16 @@ func TestFreePorts(t *testing.T) {
 	if len(given) != each {
 		t.Fatalf("the other process was given %d ports", len(given))
 	}
+	pairs, err := FreePairs(each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pairs {
+		if given[p] || given[p+1] {
+			t.Errorf("of %d and the next one was given before", p)
+		}
+		given[p], given[p+1] = true, true
+	}
 	for range each / 10 {
 		ports, err := FreePorts(10)
 		if err != nil {

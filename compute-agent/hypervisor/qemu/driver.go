@@ -124,7 +124,7 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 // How long QEMU may take to answer. List asks all machines and must be quick. Launch, Start, Stop and Reboot decide by
 // the answer, and wait for it.
 const (
-	commandTime = 30 * time.Second
+	commandTime = 10 * time.Second
 	statusTime  = 2 * time.Second
 )
 
