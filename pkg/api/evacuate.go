@@ -248,7 +248,8 @@ func (s *Server) declareDead(
 	if op == compute.OpForget {
 		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
 	}
-	err = s.withBreaker(ctx, place{topic: s.config.Topics.Requests(), partition: everyPartition}, func(ctx context.Context) error {
+	all := place{topic: s.config.Topics.Requests(), partition: everyPartition}
+	err = s.withBreaker(ctx, all, func(ctx context.Context) error {
 		return s.config.Publisher.Send(ctx, recs...)
 	})
 	return out, repeatable(err, true)

@@ -233,9 +233,12 @@ func TestWrongGroups(t *testing.T) {
 		r.offer(c, []compute.Capability{{Axis: "zone", Values: []compute.CapabilityValue{{Value: "a"}, {Value: "b"}}}},
 			[]compute.Flavor{small("m1.small", "zone")})
 		r.group(c, compute.Group{Name: "web", Policy: compute.AntiAffinity, Most: 1, Over: "zone"})
+		booted := func(g compute.GroupName) error {
+			return r.settles(func() error { return second(c.Boot(t.Context(), "", member("m1.small", g))) })
+		}
 		for what, err := range map[string]error{
-			"project p shows what there is": r.settles(func() error { return second(c.Boot(t.Context(), "", member("m1.small", "none"))) }),
-			"choose a value of zone":        r.settles(func() error { return second(c.Boot(t.Context(), "", member("m1.small", "web"))) }),
+			"project p shows what there is": booted("none"),
+			"choose a value of zone":        booted("web"),
 			"berth group set":               second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "web", Policy: compute.Affinity})),
 			"capability \"rack\"":           second(c.CreateGroup(t.Context(), compute.Group{Project: "p", Name: "rack", Policy: compute.Affinity, Over: "rack"})),
 			"does not exist":                r.settles(func() error { return c.DeleteGroup(t.Context(), "none") }),

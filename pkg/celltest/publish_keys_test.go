@@ -148,7 +148,8 @@ func TestForgedRequestsHaveNoEffect(t *testing.T) {
 	})
 	got := rejections{}
 	r.able("read what was rejected", func() error {
-		return r.cell("").ReadRejected(t.Context(), time.Now().Add(-time.Hour), false, func(x compute.Rejected, err error) error {
+		lately := time.Now().Add(-time.Hour)
+		return r.cell("").ReadRejected(t.Context(), lately, false, func(x compute.Rejected, err error) error {
 			note(got, x)
 			return err
 		})

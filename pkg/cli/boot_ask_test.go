@@ -43,7 +43,8 @@ func typedInVirtualTime(
 ) (out, errs string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		conns, served, ended := pipetest.Listen(), &http.Server{ReadHeaderTimeout: time.Minute, Handler: node}, make(chan error)
+		served := &http.Server{ReadHeaderTimeout: time.Minute, Handler: node}
+		conns, ended := pipetest.Listen(), make(chan error)
 		go func() { ended <- served.Serve(conns) }()
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return conns.Dial(ctx) }
 		out, errs, err = typedAt(t.Context(), &settings{api: "http://node", dial: dial}, command, args...)

@@ -31,9 +31,11 @@ func freePorts(n, inRow int) ([]int, error) {
 			return nil, failed
 		}
 		first := lowest + inRow*rand.IntN((highest-lowest)/inRow)
-		if failed = takeAll(first, inRow); failed == nil {
-			firsts = append(firsts, first)
+		if err := takeAll(first, inRow); err != nil {
+			failed = err
+			continue
 		}
+		firsts = append(firsts, first)
 	}
 	return firsts, nil
 }
