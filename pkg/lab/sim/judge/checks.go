@@ -78,7 +78,7 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	took := r.Placed.Sub(well)
 	id := r.idIn(r.Awaited)
 	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(id, well)+
-		r.crawled() {
+		r.crawled()+r.restored(id, well) {
 		wrong = append(
 			wrong,
 			broken(
@@ -121,6 +121,19 @@ func (r *Recording) losesJournal(h compute.HostID) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
 		return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
 	})
+}
+
+// restored is how long, from then on until all was placed, the partition of an instance was restored from the log after
+// turns that were too large, where an agent speaks of machines that another's journal has: its conductor has heard no
+// host yet each time, and believes the agent only once it has listened for as long as if it had just taken over.
+func (r *Recording) restored(id compute.InstanceID, from time.Time) time.Duration {
+	loses := func(h schedule.Host) bool { return r.losesJournal(h.ID) }
+	if id == "" || r.Schedule.World.TurnBytes == 0 ||
+		!r.Schedule.Clones() && !slices.ContainsFunc(r.Schedule.World.Hosts, loses) {
+		return 0
+	}
+	partition := wire.Partition(r.last()[id].Project, r.Schedule.World.Partitions)
+	return max(0, r.owned(partition, r.Placed).Sub(from))
 }
 
 // noticed is how long, from then on until all was placed, any machine had notice for work that lies where an instance

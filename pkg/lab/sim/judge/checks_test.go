@@ -54,6 +54,14 @@ func TestCheckEnded(t *testing.T) {
 			r.Awaited = "vm-3 is queued"
 		}
 	}
+	// restored has turns that are too large, the last at 90, in a world that lets agents speak of another's machines.
+	restored := func(disk string, bytes int) func(r *Recording) {
+		return func(r *Recording) {
+			r.Schedule.World.TurnBytes = bytes
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultWipe, Who: "host-1", Disk: disk}}
+			r.Owners = append(r.Owners, Owned{Seen: moment(5)}, Owned{Seen: moment(90)})
+		}
+	}
 	asIs := func(*compute.Instance) {}
 	crowd := crowdOf(2, asIs)
 	sees(t, checkEnded, map[string]func(*Recording){
@@ -136,6 +144,25 @@ func TestCheckEnded(t *testing.T) {
 			placed(r, 160)
 		},
 		"I6: 2m2s": func(r *Recording) { placed(r, 182, 100, 110) },
+		"right: a partition was restored at 90, and listens": func(r *Recording) {
+			restored("claimed", 4096)(r)
+			placed(r, 179)
+		},
+		"I6: 2m1s after": func(r *Recording) { restored("claimed", 4096)(r); placed(r, 181) },
+		"I6: 1m59s after everything": func(r *Recording) { // no turn is too large
+			restored("claimed", 0)(r)
+			placed(r, 179)
+		},
+		"I6: 1m59s after everything was": func(r *Recording) { // another partition
+			restored("claimed", 4096)(r)
+			r.Owners[1].Partition = 1
+			placed(r, 179)
+		},
+		"I6: 1m59s after everything was up": func(r *Recording) { // no journal is lost
+			restored("claimed", 4096)(r)
+			r.Schedule.Faults = nil
+			placed(r, 179)
+		},
 		"I6: 2m0s": func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
 	})
 }
