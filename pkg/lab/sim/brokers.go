@@ -185,7 +185,7 @@ func (w *play) backward(f schedule.Fault, dice *rand.Rand, v *view) {
 }
 
 // moveCoordinators gives groups and transactional ids other coordinators, until at least
-// that of the conductors is another.
+// that of the conductors is another, which it cannot be while one broker is left of all.
 func (w *play) moveCoordinators(f schedule.Fault) {
 	b := w.broker.up()
 	if b == nil {
@@ -199,8 +199,16 @@ func (w *play) moveCoordinators(f schedule.Fault) {
 		w.backward(f, w.dice(f), &view{coordinators: before})
 	}
 	group := wire.Topics{Prefix: prefix}.ConductorGroup()
-	for was := b.Coordinator(group); b.Coordinator(group) == was; {
+	was := b.Coordinator(group)
+	for range 64 { // half of them or more change it
+		if b.Coordinator(group) != was {
+			break
+		}
 		b.MoveCoordinators()
+	}
+	if b.Coordinator(group) == was {
+		w.rec.AddNote("broker", "is alone, and coordinators stay with it")
+		return
 	}
 	w.rec.AddNote("broker", fmt.Sprintf("groups have other coordinators, conductors broker %d", b.Coordinator(group)+1))
 	if f.Key != schedule.Stale {
