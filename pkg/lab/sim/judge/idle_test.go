@@ -4,7 +4,9 @@ package judge
 
 import (
 	"testing"
+	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -29,6 +31,39 @@ func TestAHostThatIsAskedToCloseIsNotIdle(t *testing.T) {
 		r.Asks = []Ask{{Began: moment(10), Load: schedule.Load{Op: schedule.LoadHost, Host: "host-1", Wish: c.wish}}}
 		idle := r.hostLives()["host-1"].idle(span{moment(5), moment(30)}, compute.Resources{}, compute.Resources{})
 		if !idle.from.Equal(moment(5)) || !idle.to.Equal(moment(c.to)) {
+			t.Errorf("%s: idle from %v to %v", what, idle.from, idle.to)
+		}
+	}
+}
+
+// A machine that is undone in the moment in which it is made again takes its room until it is undone again.
+func TestMadeAgainAtOnceHasRoom(t *testing.T) {
+	for what, c := range map[string]struct {
+		again schedule.Seconds
+		to    schedule.Seconds // until when it is done
+		until schedule.Seconds // of the longest time with room; 0: it has none
+	}{
+		"never again":      {0, 0, 30},
+		"at once":          {10, 11, 0},
+		"later":            {12, 13, 12},
+		"and ends at once": {10, 10, 30},
+	} {
+		r := made()
+		r.Machines, r.Works = nil, []Worked{{Host: "host-1", Instance: madeID, From: moment(2), To: moment(3)}}
+		if c.again > 0 {
+			r.Works = append(r.Works, Worked{Host: "host-1", Instance: madeID, From: moment(c.again), To: moment(c.to)})
+		}
+		for _, at := range []schedule.Seconds{10, 25} {
+			r.Machines = append(r.Machines, fake.Event{At: moment(at), Host: "host-1", Instance: madeID, Kind: fake.Undone})
+		}
+		needs := r.last()[madeID].Resources
+		r.Offers = []Offered{{Seen: moment(1), Host: "host-1", State: compute.HostEnabled}}
+		idle := r.hostLives()["host-1"].idle(span{moment(5), moment(24)}, needs, needs)
+		want := earliest(moment(c.until), moment(24))
+		if c.until == 0 {
+			want = time.Time{}
+		}
+		if !idle.to.Equal(want) {
 			t.Errorf("%s: idle from %v to %v", what, idle.from, idle.to)
 		}
 	}

@@ -254,22 +254,31 @@ func (r *Recording) hostLives() map[compute.HostID]hostLife {
 	on := map[place]bool{}
 	type move struct {
 		place
-		at   time.Time
-		gone bool
+		at    time.Time
+		gone  bool
+		lasts bool // the work that has it there: it does not end as it begins
 	}
 	var moves []move
 	add := func(h compute.HostID, c change) { lives[h] = append(lives[h], c) }
 	for _, w := range r.Works {
 		add(w.Host, change{at: w.From, busy: 1})
 		add(w.Host, change{at: w.To, busy: -1})
-		moves = append(moves, move{place{w.Host, w.Instance}, w.From, false})
+		moves = append(moves, move{place{w.Host, w.Instance}, w.From, false, w.To.After(w.From)})
 	}
 	for _, e := range r.Machines {
 		if e.Kind == fake.Destroyed || e.Kind == fake.Undone {
-			moves = append(moves, move{place{e.Host, e.Instance}, e.At, true})
+			moves = append(moves, move{place{e.Host, e.Instance}, e.At, true, false})
 		}
 	}
-	slices.SortStableFunc(moves, func(a, b move) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(moves, func(a, b move) int {
+		switch c := a.at.Compare(b.at); {
+		case c != 0 || a.lasts == b.lasts:
+			return c
+		case a.lasts: // what is gone in that moment was there before
+			return 1
+		}
+		return -1
+	})
 	for _, c := range moves {
 		switch needs := last[c.id].Resources; {
 		case c.gone && on[c.place]:
