@@ -37,8 +37,10 @@ func checkDenied(r *Recording) (wrong []Violation) {
 			if !granted || r.overBefore(n, d) {
 				continue
 			}
-			if r.mayForget(d) && r.owned(w.Partition, w.Seen).After(d.Seen) {
-				break // the next owner decides anew
+			// The next owner decides anew. What was decided before may come late, over a link that was cut meanwhile: a
+			// host whose claim is granted heeds it no more.
+			if r.mayForget(d) && r.owned(w.Partition, w.Seen).After(earliest(d.At, d.Seen)) {
+				break
 			}
 			wrong = append(wrong, broken("denied", i.ID, d.Seen,
 				"the claim of attempt %d of %s by %s is denied at %s, and was granted at %s (%s)",

@@ -61,5 +61,18 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			denied(1, 2.8)(r)
 			r.Denials[0].Reason = &compute.Reason{Code: compute.GroupRule}
 		},
+		"right: so it is, and told late": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Denials[0].Reason, r.Denials[0].Seen = &compute.Reason{Code: compute.GroupRule}, moment(30)
+		},
+		"is denied at 30.000s, and was granted": func(r *Recording) { // another owner has decided that since
+			denied(1, 2.8)(r)
+			r.Denials[0].Reason, r.Denials[0].Seen = &compute.Reason{Code: compute.GroupRule}, moment(30)
+			r.Denials[0].At = moment(29)
+		},
+		"is denied at 30.000s, and was": func(r *Recording) { // late, and for good
+			denied(1, 2.8)(r)
+			r.Denials[0].Seen = moment(30)
+		},
 	})
 }
