@@ -77,7 +77,7 @@ func (t *term) streams(ctx context.Context) (topics map[compute.HostID]compute.T
 }
 
 // unowned are the streams of hosts that no beacon is known of, one that cannot be
-// read included.
+// read, or is not believed, included: the host may be there, and be without its key for a while.
 func (t *term) unowned(topics map[compute.HostID]compute.TopicID) (list []compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -56,6 +57,29 @@ func TestStreamsOfForgottenHostsGo(t *testing.T) {
 		f.publish(names.Hosts(), beacon("gone", 4)) // it is set up again
 		settle(5 * time.Second)
 		f.wantStreams(t, "gone", "silent", "strange")
+	})
+}
+
+// The stream of a host whose beacon is not believed stays: its key was withdrawn, or it has none yet, and it may run
+// machines. It goes once the host is forgotten.
+func TestStreamOfAHostWithoutItsKeyStays(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		master, withdrawn := hostkey.NewMaster([32]byte{1}), hostkey.NewMaster([32]byte{2})
+		beaconOf := func(h string) wire.Record { return beacon(h, 4).To(names.Hosts(), 0) }
+		f.mu.Lock()
+		f.hosts["withdrawn"], f.hosts["unsigned"] = 1, 1
+		f.mu.Unlock()
+		before := hostkey.NewSigner(withdrawn.Derive("withdrawn"))
+		f.publish(names.Hosts(), before.Sign(beaconOf("withdrawn")), beaconOf("unsigned"))
+		m := f.join(t, "a", forgets, func(o *Options) {
+			o.Hosts = hostkey.NewVerifier(hostkey.TrustKeys, []hostkey.Master{master})
+		})
+		m.elected <- true
+		settle(3 * time.Hour)
+		f.wantStreams(t, "unsigned", "withdrawn")
+		f.publish(names.Hosts(), wire.Tombstone(wire.KeyHost("withdrawn")))
+		settle(3 * time.Hour)
+		f.wantStreams(t, "unsigned")
 	})
 }
 

@@ -43,7 +43,7 @@ type view struct {
 	came       map[compute.QueueName]uint64 // how much work came since this view began to read
 	stray      map[compute.QueueName]uint64 // records that no instance waits for
 	hosts      map[compute.HostID]bool
-	unread     map[compute.HostID]bool // hosts whose last beacon cannot be read
+	unread     map[compute.HostID]bool // hosts whose last beacon cannot be read, or is not believed
 	reached    map[compute.HostID]bool // hosts whose streams are known to be there
 	twins      twins.Watch
 	warned     map[compute.HostID]time.Time // when the agents of a host were told last that they are several
@@ -219,6 +219,7 @@ func (v *view) host(rec wire.Record, past bool, now time.Time) (first, tell bool
 		return false, false
 	}
 	if v.believe != nil && !v.believe(rec, b) {
+		v.unread[id] = true
 		return false, false // what was known before stays
 	}
 	delete(v.unread, id)
