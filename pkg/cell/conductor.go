@@ -3,7 +3,9 @@
 package cell
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/berth-project/berth/conductor"
@@ -85,13 +87,16 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 // starts asks Kafka up to where queues are finished with.
 type starts struct{ admin *kafkaadmin.Admin }
 
-// Starts leaves out queues whose topic is not the listed one: their offsets
-// would be another topic's.
+// Starts leaves out queues whose topic is not the listed one, whose offsets would be another topic's, and those of
+// which nothing is known. The error is that of the first of these; the others are answered all the same.
 func (s starts) Starts(ctx context.Context, queues []compute.Queue) (map[compute.QueueName]int64, error) {
 	progress, err := s.admin.QueueProgress(ctx, refs(queues))
 	at := make(map[compute.QueueName]int64, len(progress))
 	for _, p := range progress {
-		if p.Err == nil && p.TopicID == p.Queue.TopicID && p.Start >= 0 {
+		switch {
+		case p.Err != nil && !errors.Is(p.Err, wire.ErrNoTopic):
+			err = cmp.Or(err, p.Err)
+		case p.Err == nil && p.TopicID == p.Queue.TopicID && p.Start >= 0:
 			at[p.Queue.Name] = p.Start
 		}
 	}

@@ -183,11 +183,16 @@ func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, now tim
 
 // shares asks for the share state of every queue, and for the members of its group.
 func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Facts) (err error) {
-	f.Progress, err = patiently(
-		ctx,
-		func() ([]kafkaadmin.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) },
-	)
-	if err != nil { // everything else can still be told
+	f.Progress, err = patiently(ctx, func() ([]kafkaadmin.QueueProgress, error) {
+		all, err := admin.QueueProgress(ctx, refs(f.Queues))
+		for _, p := range all { // what soon passes may be of one queue alone
+			if err == nil && compute.KindOf(p.Err) == compute.KindUnavailable && !errors.Is(p.Err, wire.ErrNoTopic) {
+				err = p.Err
+			}
+		}
+		return all, err
+	})
+	if err != nil && len(f.Progress) == 0 { // everything else can still be told
 		f.Progress = nil
 		for _, q := range refs(f.Queues) {
 			f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: q, Err: err})

@@ -42,7 +42,7 @@ func queues(f Facts) []Finding {
 			out.Fix = "start a queue manager: it makes the topic again and lists it anew"
 		case p.Err != nil:
 			out.Check, out.Is, out.Why = "its share state", "not known: "+p.Err.Error(), "the brokers do not say"
-			out.Fix = "look again in a moment; then look into the log of the share coordinator"
+			out.Fix = "look again in a moment; then whether its topic has a leader, and into the log of the share coordinator"
 		case p.TopicID != p.Queue.TopicID:
 			out.Check, out.Is = "its topic", fmt.Sprintf("is %.8s…, listed is %.8s…", p.TopicID, p.Queue.TopicID)
 			out.Why = "it was deleted and made again: agents ask for one that is gone"

@@ -274,6 +274,41 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What is not known of one queue keeps nothing from being known of others: a leader that its topic lacks, or its group.
+func TestOneQueueHidesNoOther(t *testing.T) {
+	for name, fault := range map[string]kfake.Fault{
+		"no leader": {
+			Keys: []kmsg.Key{kmsg.Metadata}, Topic: "r.build.old", Partitions: []int32{0}, Err: kerr.LeaderNotAvailable,
+		},
+		"another leader": {Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "r.build.old", Err: kerr.NotLeaderForPartition},
+		"no group":       {Keys: []kmsg.Key{kmsg.DescribeShareGroupOffsets}, Group: "g", Err: kerr.UnknownServerError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+				a, err := New(c.Cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				if _, err := a.EnsureQueueTopics(t.Context(), []compute.QueueName{"old", "other"}, 1); err != nil {
+					t.Fatal(err)
+				}
+				fault.Count = -1
+				h := c.Fault(fault)
+				defer h.Remove()
+				p, err := a.QueueProgress(t.Context(), []wire.QueueRef{{Name: "old", Group: "g"}, {Name: "other", Group: "g2"}})
+				if err != nil || len(p) != 2 {
+					t.Fatalf("%+v, %v", p, err)
+				}
+				brokertest.WantKind(t, p[0].Err, compute.KindUnavailable)
+				if p[1].Err != nil || h.Hits() == 0 {
+					t.Errorf("the other: %v, after %d refusals", p[1].Err, h.Hits())
+				}
+			})
+		})
+	}
+}
+
 // Only that a topic is not known says that there is none.
 func TestATopicThatIsNotThere(t *testing.T) {
 	if _, err := asking(

@@ -3,11 +3,16 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
@@ -59,40 +64,83 @@ func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueuePr
 		groups[q.Group] = append(groups[q.Group], topics[i])
 	}
 	starts, err := a.kadm.ListStartOffsets(ctx, topics...)
-	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+	unanswered, err := inPart(err)
+	if err != nil {
 		return nil, err
 	}
 	ends, err := a.kadm.ListEndOffsets(ctx, topics...)
-	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+	noEnds, err := inPart(err)
+	if err != nil {
 		return nil, err
 	}
-	states := map[string]map[string]shareState{}
-	for g, ts := range groups {
-		if states[g], err = a.describe(ctx, g, ts); err != nil {
-			return nil, err
-		}
+	maps.Copy(unanswered, noEnds)
+	states, err := a.describeEach(ctx, groups)
+	if err != nil {
+		return nil, err
 	}
 	all := make([]QueueProgress, len(queues))
 	for i, q := range queues {
-		all[i] = a.progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]])
+		all[i] = a.progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]], unanswered[topics[i]])
 	}
 	return all, nil
 }
 
-// worse is what is left of an error when an expected one is taken out of what
-// the single brokers said.
-func worse(err, expected error) error {
+// inPart takes an error of ListOffsets apart. unanswered: why there is no answer of some topics, as of one without a
+// leader, while there is of others; err: there is none at all. That topics do not exist is neither.
+func inPart(all error) (unanswered map[string]error, err error) {
+	unanswered = map[string]error{}
 	var shards *kadm.ShardErrors
-	if !errors.As(err, &shards) {
-		return err
+	if !errors.As(all, &shards) {
+		return unanswered, all
 	}
 	for _, s := range shards.Errs {
-		if !errors.Is(s.Err, expected) {
-			return err
+		req, ok := s.Req.(*kmsg.ListOffsetsRequest)
+		if errors.Is(s.Err, kerr.UnknownTopicOrPartition) {
+			continue
+		}
+		if !ok || shards.AllFailed {
+			return nil, all
+		}
+		for _, t := range req.Topics {
+			unanswered[t.Topic] = s.Err
 		}
 	}
-	return nil
+	return unanswered, nil
 }
+
+// describeEach describes topics of share groups, side by side: one may not answer. What is wrong with one group is in
+// the states of its topics; what is wrong with all is the error.
+func (a *Admin) describeEach(
+	ctx context.Context, groups map[string][]string,
+) (map[string]map[string]shareState, error) {
+	var mu sync.Mutex
+	var all errgroup.Group
+	all.SetLimit(describedAtOnce)
+	states, failed, why := map[string]map[string]shareState{}, 0, error(nil)
+	for g, topics := range groups {
+		all.Go(func() error {
+			of, err := a.describe(ctx, g, topics)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed, why, of = failed+1, err, map[string]shareState{}
+				for _, t := range topics {
+					of[t] = shareState{start: -1, lag: -1, err: err}
+				}
+			}
+			states[g] = of
+			return nil
+		})
+	}
+	_ = all.Wait() // each has its own
+	if failed > 0 && failed == len(groups) {
+		return nil, why
+	}
+	return states, nil
+}
+
+// describedAtOnce is how many share groups are asked for at once.
+const describedAtOnce = 8
 
 // wholeTopic is where kadm puts what a broker says of a topic instead of where its
 // partitions are.
@@ -106,12 +154,18 @@ func (a *Admin) describesQueues() []access.Right {
 	}
 }
 
-func (a *Admin) progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
+// progressOf puts together what was answered of a queue. unanswered: why nothing was of some.
+func (a *Admin) progressOf(
+	q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset, unanswered error,
+) QueueProgress {
 	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start, Written: s.start}
 	first, ok1 := start[0]
 	next, ok2 := end[0]
 	trouble := errors.Join(first.Err, next.Err, start[wholeTopic].Err, end[wholeTopic].Err)
-	if errors.Is(trouble, kerr.UnknownTopicOrPartition) || trouble == nil && !(ok1 && ok2) {
+	if trouble == nil && !(ok1 && ok2) {
+		trouble = cmp.Or(unanswered, error(kerr.UnknownTopicOrPartition))
+	}
+	if errors.Is(trouble, kerr.UnknownTopicOrPartition) {
 		p.Err = wire.ErrNoTopic
 		return p
 	}
