@@ -17,6 +17,9 @@ func TestCallsWaitForAWorker(t *testing.T) {
 		if c.pool(x) != &c.workers || c.pool(&call{stage: task.Launching}) != nil {
 			t.Fatal("it is not destroys that need a worker, and launches that do not")
 		}
+		if c.pool(&call{stage: task.Running}) != &c.workers || c.pool(&call{stage: task.Running, asks: true}) != &c.guests {
+			t.Fatal("it is not starts and hard stops that need a worker, and guests that are asked that do not")
+		}
 		c.waiting = append(c.waiting, x)
 	}
 	var made []*call

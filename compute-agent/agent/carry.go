@@ -55,6 +55,7 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 		if t.Command != nil { // else the task has dropped it, and the call ends without being made
 			// A guest whose machine is taken away may have been promised more time than this host gives by itself.
 			c.within += t.Command.Grace
+			c.asks = !t.Command.Hard && t.Command.Op != compute.OpStart
 			c.do = power(l.o.Driver, p.id, *t.Command, max(t.Command.Grace, l.o.Timing.StopGrace))
 		}
 	default:

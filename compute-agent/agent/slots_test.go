@@ -44,14 +44,17 @@ func TestLaunchBesideSlowStops(t *testing.T) {
 		for i := range 6 {
 			c.boot(i+1, "small")
 		}
+		c.boot(8, "small")
 		pass(30 * time.Second)
 		for i := range 6 {
 			c.command(i+1, compute.OpStop, compute.Version(i+10))
 		}
 		pass(time.Second)
 		c.boot(7, "small")
+		c.delete(8)
 		pass(5 * time.Second)
 		c.wantOne(7, compute.StateActive)
+		c.wantOne(8, compute.StateDeleted)
 		pass(2 * time.Minute)
 		for _, m := range c.host.Machines()[:6] {
 			if m.Power != compute.PowerStopped {

@@ -23,6 +23,7 @@ type call struct {
 	claim  compute.ClaimID
 	stage  task.Stage
 	within time.Duration
+	asks   bool // it waits for a guest to shut down: a stop or reboot that is not hard
 	do     work
 	began  time.Time          // zero: it was never begun
 	stuck  bool               // it should have ended, and has not
@@ -38,12 +39,16 @@ type calls struct {
 	waiting []*call     // for a slot, the first one first
 	builds  pool        // a slot was free when the work was taken, but for all but one of a set that was offered whole
 	workers pool        // end or change machines
+	guests  pool        // are asked to shut down
 	begin   func(*call) // makes a call
 }
 
-// pool is in which a call is; nil: in none. A launch is short, and would wait for guests that are slow to stop.
+// pool is in which a call is; nil: in none. A guest may take minutes to shut down. If that held a worker, others would
+// not be asked before their grace is over, and deletes would wait. A launch is short.
 func (c *calls) pool(x *call) *pool {
 	switch {
+	case x.asks:
+		return &c.guests
 	case x.stage == task.Preparing:
 		return &c.builds
 	case x.stage > task.Launching:
@@ -52,13 +57,15 @@ func (c *calls) pool(x *call) *pool {
 	return nil
 }
 
-// workersPerSlot is how many worker slots there are for each build slot.
-const workersPerSlot = 4
+// workersPerSlot and guestsPerSlot are how many worker slots there are for each build slot, and how many guests are
+// asked to shut down at once.
+const workersPerSlot, guestsPerSlot = 4, 16
 
 func newCalls(slots int, begin func(*call)) calls {
 	return calls{
 		running: map[compute.InstanceID]*call{}, begin: begin,
 		builds: pool{most: slots}, workers: pool{most: workersPerSlot * slots},
+		guests: pool{most: guestsPerSlot * slots},
 	}
 }
 

@@ -37,8 +37,8 @@ func (g Guard) Failed(reason string, first time.Duration, now time.Time) Guard {
 // Restored is a guard of a process before this one. Its clock may have been wrong, so no quarantine lasts longer than
 // one that begins now.
 func (g Guard) Restored(now time.Time) Guard {
-	if most := now.Add(mostQuarantine); g.Until.After(most) {
-		g.Until = most
+	if left := g.Until.Sub(now); left > 0 { // with now's monotonic clock: the other may be set right meanwhile
+		g.Until = now.Add(min(left, mostQuarantine))
 	}
 	return g
 }

@@ -5,6 +5,7 @@ package offer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -589,8 +590,12 @@ func TestAGuardUnderAnotherClock(t *testing.T) {
 	for until, want := range map[time.Duration]time.Duration{
 		365 * 24 * time.Hour: 30 * time.Minute, 20 * time.Minute: 20 * time.Minute, -time.Hour: -time.Hour,
 	} {
-		if got := (Guard{Until: now.Add(until)}).Restored(now).Until.Sub(now); got != want {
-			t.Errorf("%s is %s", until, got)
+		got := Guard{Until: now.Add(until).Round(0)}.Restored(now).Until
+		if left := got.Sub(now).Round(time.Millisecond); left != want {
+			t.Errorf("%s is %s", until, left)
+		}
+		if want > 0 && !strings.Contains(got.String(), " m=") { // the other clock may be set meanwhile
+			t.Errorf("%s goes by the clock that may be set", until)
 		}
 	}
 }
