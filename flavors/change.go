@@ -51,8 +51,8 @@ func (p *pending) judge(before, after *catalog.Catalog) verdict {
 }
 
 // change decides upon the newest catalog, writes the decision and returns once
-// it is seen in the log and known to stand. With KindTimeout or KindUnavailable
-// the change may have been written or not: asking for it again is safe.
+// it is seen in the log and known to stand. With KindTimeout the change may have
+// been written or not: asking for it again is safe. With KindUnavailable it was not.
 func (s *Service) change(ctx context.Context, op string, how How, decide decision) (_ catalog.Change, err error) {
 	defer func() { s.opts.Metrics.changed(op, how, err) }()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
@@ -93,7 +93,7 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 	s.expect(p)
 	defer s.expect(nil)
 	if err := s.opts.Log.Send(ctx, s.record(ch, p.id)); err != nil {
-		return compute.Unavailable(op, err)
+		return unsent(op, err)
 	}
 	select {
 	case v := <-p.seen:
@@ -106,6 +106,19 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 			Message: "was written, but did not come back in time",
 			Remedy:  "look whether it is there, or ask for it again"}
 	}
+}
+
+// unsent is what became of a change whose record was not acknowledged: it may be written all the same, unless it is
+// known that no broker took it.
+func unsent(op string, err error) error {
+	var e *compute.Error
+	refused := errors.As(err, &e) && (e.Kind == compute.KindInvalid || e.Kind == compute.KindForbidden)
+	if refused || errors.Is(err, wire.ErrFull) || errors.Is(err, wire.ErrNoTopic) {
+		return compute.Unavailable(op, err)
+	}
+	return &compute.Error{Op: op, Kind: compute.KindTimeout, Cause: err,
+		Message: "it is not known whether it was written",
+		Remedy:  "look whether it is there, or ask for it again"}
 }
 
 // revert undoes a change that lost against another one, unless somebody has

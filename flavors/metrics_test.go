@@ -29,7 +29,7 @@ func TestMetrics(t *testing.T) {
 	kind(t, err, compute.KindInvalid)
 	log.fail = errors.New("gone")
 	_, err = n.AddFlavor(t.Context(), small(), How{})
-	kind(t, err, compute.KindUnavailable)
+	kind(t, err, compute.KindTimeout)
 	is(1, "capability-add", "ok")
 	is(1, "flavor-add", "refused")
 	is(1, "flavor-add", "failed")

@@ -5,6 +5,7 @@ package flavors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -331,7 +332,15 @@ func TestUnknownOutcomes(t *testing.T) {
 		log := &topic{fail: errors.New("broker away")}
 		n := log.node()
 		_, err := n.AddCapability(t.Context(), gpu("a100"), How{})
-		kind(t, err, compute.KindUnavailable)
+		kind(t, err, compute.KindTimeout)
+		for _, not := range []error{
+			fmt.Errorf("no room: %w", wire.ErrFull), wire.ErrNoTopic, &compute.Error{Kind: compute.KindForbidden},
+			&compute.Error{Kind: compute.KindInvalid},
+		} {
+			log.fail = not
+			_, err = n.AddCapability(t.Context(), gpu("a100"), How{})
+			kind(t, err, compute.KindUnavailable)
+		}
 		log.lose = true
 		start := time.Now()
 		_, err = n.AddCapability(t.Context(), gpu("a100"), How{})

@@ -75,10 +75,10 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(),
 		Trace: traceOf(in.Traceparent),
 	}
-	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
-		return nil, err
-	}
 	show := s.presenter(ctx)
+	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
+		return nil, show.notSent(err, host)
+	}
 	select {
 	case c := <-answer:
 		if err := refusedConsole(c, show); err != nil {

@@ -119,10 +119,17 @@ func (k entry) host() compute.HostID {
 	return k.instance.Host
 }
 
+// isEarly says whether it is a placeholder that its conductor keeps until shortly before its reservation begins.
+func (k entry) isEarly() bool {
+	i := k.instance
+	return i.IsPlaceholder() && !i.PublishAt.IsZero() && len(i.Failures) == 0
+}
+
 // waitsInQueue says whether its work waits in a queue. Work that is pinned to a host does not, nor does a
-// placeholder that its conductor keeps; of a set that is offered whole the part does that leads.
+// placeholder that its conductor keeps, for its taker or until shortly before its reservation begins; of a set that is
+// offered whole the part does that leads.
 func (k entry) waitsInQueue() bool {
 	return k.state() == compute.StateQueued && k.instance.Boot.Host == "" && k.instance.Boot.In().ID == "" &&
-		!k.instance.Boot.Placeholder().Kept &&
+		!k.instance.Boot.Placeholder().Kept && !k.isEarly() &&
 		(k.instance.Whole() == "" || k.instance.Leads())
 }

@@ -467,6 +467,10 @@ func TestViewsMatchADumbOne(t *testing.T) {
 					})
 				} else if rapid.Bool().Draw(rt, "a placeholder") {
 					i.Boot.AsPlaceholder(compute.Placeholder{Of: "r", Kept: rapid.Bool().Draw(rt, "kept")})
+					if rapid.Bool().Draw(rt, "its time is to come") {
+						i.PublishAt = start.Add(time.Hour)
+						i.Failures = make([]compute.Failure, rapid.IntRange(0, 1).Draw(rt, "failed"))
+					}
 				}
 				v.apply([]change{{key: at, instance: i}})
 				place := unixNano(i.QueuedAt)
@@ -479,6 +483,30 @@ func TestViewsMatchADumbOne(t *testing.T) {
 			checkLists(rt, v, model, states)
 		}
 	})
+}
+
+// TestPartsOfAWholeSetStandTogether: in the queue in which a set is offered whole the part that leads stands for all.
+func TestPartsOfAWholeSetStandTogether(t *testing.T) {
+	v := newInstances(1)
+	part := func(id compute.InstanceID, at time.Duration, set compute.InstanceID) *compute.Instance {
+		return &compute.Instance{
+			Project: "p", ID: id, State: compute.StateQueued, Queue: "one", QueuedAt: start.Add(at),
+			Boot: compute.Boot{Rules: compute.RulesOf("", compute.Set{ID: set, Size: 3, Whole: "all"}, 0)},
+		}
+	}
+	parts := []*compute.Instance{part(id1, 2, id2), part(id2, 2, id2), part(id3, 2, id2)}
+	before := part("00000000-0000-4000-8000-000000000000", 1, "00000000-0000-4000-8000-000000000000")
+	for _, i := range append(parts, before) {
+		v.apply([]change{{key: instanceKey{i.Project, i.ID}, instance: i}})
+	}
+	for _, i := range parts {
+		if before, depth, oldest := v.position(i); before != 1 || depth != 2 || !oldest.Equal(start.Add(1)) {
+			t.Errorf("%s is at %d of %d since %s", i.ID, before, depth, oldest)
+		}
+		if own := v.ownBefore(i); own != 1 {
+			t.Errorf("%d of its project are before %s", own, i.ID)
+		}
+	}
 }
 
 func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues []compute.QueueName) {
@@ -506,8 +534,14 @@ func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues [
 				}
 			}
 			i := k.instance
-			if i != nil && i.State == compute.StateQueued && i.Boot.Host == "" && !i.Boot.Placeholder().Kept &&
-				cmp.Or(i.Whole(), i.Queue) == q {
+			waits := i != nil && i.State == compute.StateQueued && i.Boot.Host == "" &&
+				!(i.IsPlaceholder() && (i.Boot.Placeholder().Kept || i.PublishAt.After(start) && len(i.Failures) == 0))
+			if i != nil && i.State == compute.StateQueued && !waits {
+				if before, depth, _ := v.position(i); before != 0 || depth != 0 {
+					rt.Fatalf("%s is in no line, and at %d of %d", i.ID, before, depth)
+				}
+			}
+			if waits && cmp.Or(i.Whole(), i.Queue) == q {
 				if i.Whole() == "" || i.ID == i.Boot.Set().ID { // one record is of all of the set
 					line = append(line, i)
 				}

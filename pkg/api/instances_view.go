@@ -537,12 +537,28 @@ func (v *instances) inLine(q compute.QueueName) int {
 	return 0
 }
 
+// inQueue is the entry by which an instance stands in the line of a queue: of a set that is offered whole, that of the
+// part that leads; nil: it stands in none.
+func (v *instances) inQueue(i *compute.Instance) *entry {
+	at := &entry{instance: i}
+	if i.Whole() != "" && !i.Leads() {
+		at = v.lookup(instanceKey{i.Project, i.Boot.Set().ID})
+	}
+	if at == nil || at.instance == nil || !at.waitsInQueue() || at.line() != cmp.Or(i.Whole(), at.line()) {
+		return nil
+	}
+	return at
+}
+
 // position is where an instance stands in its queue's line, first come first: how
-// many are before it, how many wait, and since when the first does.
+// many are before it, how many wait, and since when the first does. All are zero for one that is in no line.
 func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	at := &entry{instance: i}
+	at := v.inQueue(i)
+	if at == nil {
+		return 0, 0, time.Time{}
+	}
 	w := v.byQueue[at.line()]
 	if w == nil {
 		return 0, 0, time.Time{}
@@ -558,7 +574,10 @@ func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest 
 func (v *instances) ownBefore(i *compute.Instance) (n uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	at := &entry{instance: i}
+	at := v.inQueue(i)
+	if at == nil {
+		return 0
+	}
 	w := v.byQueue[at.line()]
 	if w == nil {
 		return 0

@@ -79,8 +79,8 @@ func (s *Server) refuse(ctx context.Context, op string, err error) *refusal {
 	}
 	var l *retryLater
 	if errors.As(err, &l) {
-		after = l.after
-		if l.status != 0 {
+		after = max(after, l.after)
+		if l.status != 0 && l.why == e { // and it is not the cause of another refusal
 			r.Status, r.Title = l.status, http.StatusText(l.status)
 		}
 	}

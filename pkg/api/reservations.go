@@ -219,15 +219,28 @@ func (s *Server) deleteReservation(ctx context.Context, in *reservationInput) (*
 	}
 	all := s.views.instances.notEnded(key)
 	slices.SortStableFunc(all, freeFirst)
-	for _, k := range all {
+	for n, k := range all {
 		_, err := s.publish(ctx, &compute.Request{
 			Project: key.Project, Instance: k.key().id, Op: compute.OpDelete, At: s.config.Now().UTC(),
 		})
 		if err != nil {
-			return nil, askAfterTimeout(err, "reservation", string(key.Name), "repeat it as it was")
+			return nil, deletedInPart(err, key.Name, n, len(all))
 		}
 	}
 	return &reservationOutput{Body: v}, nil
+}
+
+// deletedInPart says of an error that the whole may be asked for again. Once some placeholders are to end, it is a
+// time-out whatever it was.
+func deletedInPart(err error, name compute.ReservationName, ended, all int) error {
+	if ended == 0 {
+		return askAfterTimeout(err, "reservation", string(name), "repeat it as it was")
+	}
+	return &compute.Error{
+		Op: "publish", Kind: compute.KindTimeout, Field: "reservation", Value: string(name),
+		Message: fmt.Sprintf("%d of its %d placeholders are told to end, and others may not be", ended, all),
+		Remedy:  "repeat it as it was", Cause: err,
+	}
 }
 
 // freeFirst is the order in which placeholders are deleted: what waits for one that is taken would go on in one that

@@ -108,6 +108,27 @@ func TestReservationTheSame(t *testing.T) {
 	}
 }
 
+// TestReservationEndsInPart: what is done once in part is not refused as if nothing was.
+func TestReservationEndsInPart(t *testing.T) {
+	n := newNode(t)
+	until := start.Add(time.Hour)
+	n.has(placeholder(id1, compute.StateActive, start, until, ""), placeholder(id2, compute.StateActive, start, until, ""))
+	n.published()
+	n.fail = wire.ErrFull
+	n.do("DELETE", "/v1/reservations/nightly", nil).refused(429, compute.KindUnavailable)
+	n.fail = nil
+	n.after = func([]wire.Record) { n.fail = wire.ErrFull }
+	p := n.do("DELETE", "/v1/reservations/nightly", nil).refused(504, compute.KindTimeout)
+	if p.Value != "nightly" || !strings.Contains(p.Message, "1 of its 2") || len(n.published()) != 1 {
+		t.Errorf("%+v", p)
+	}
+	n.fail, n.after = nil, nil
+	into[rest.ReservationView](n.do("DELETE", "/v1/reservations/nightly", nil), 202)
+	if all := n.published(); len(all) != 2 {
+		t.Errorf("repeated: %v", all)
+	}
+}
+
 // TestReservationEndsFreeFirst: what waits in one that is taken finds no other one to go on in.
 func TestReservationEndsFreeFirst(t *testing.T) {
 	n := newNode(t)

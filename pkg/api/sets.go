@@ -268,7 +268,7 @@ func (s *Server) asWanted(in *bootInput, written compute.Request) *compute.Reque
 func inBoot(i int, err error) error {
 	var later *retryLater
 	var e *compute.Error
-	if errors.As(err, &later) || !errors.As(err, &e) {
+	if !errors.As(err, &e) || errors.As(err, &later) && later.why == e {
 		return err
 	}
 	out := *e

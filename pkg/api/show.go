@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -331,5 +332,21 @@ func (s *presenter) refusal(err error) error {
 	hidden.Message = s.text(hidden.Message, reason.Host)
 	reason.Host = s.host(reason.Host)
 	hidden.Reason = &reason
+	return &hidden
+}
+
+// notSent is why a record was not written to the stream of a host, whose name has the host's, as the caller may see it.
+func (s *presenter) notSent(err error, h compute.HostID) error {
+	var e *compute.Error
+	if s.names || !errors.As(err, &e) {
+		return err
+	}
+	hidden := *e
+	if hidden.Value, hidden.Message = s.text(e.Value, h), s.text(e.Message, h); e.Cause != nil {
+		hidden.Cause = err // for the log, which names all
+	}
+	if later, ok := err.(*retryLater); ok {
+		return &retryLater{why: &hidden, status: later.status, after: later.after}
+	}
 	return &hidden
 }

@@ -3,9 +3,12 @@
 package api
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-project/berth/pkg/auth"
@@ -187,6 +190,30 @@ func TestOperatorsSeeHosts(t *testing.T) {
 	if all := into[rest.Quotas](n.do("GET", "/v1/quotas", nil), 200).Items; len(all) != 3 {
 		t.Errorf("%+v", all)
 	}
+}
+
+// TestStreamsThatFailNameNoHost: a console that cannot be asked for, since the host's stream takes nothing, is refused
+// without the name of that stream, which is the host's.
+func TestStreamsThatFailNameNoHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := crowdedNode(t)
+		n.as = n.token(auth.RoleMember, "own")
+		const at = "/v1/instances/30111111-1111-4111-8111-111111111111/console?project=own"
+		look := func(what string, statuses ...int) {
+			t.Helper()
+			a := n.do("GET", at, nil)
+			if !slices.Contains(statuses, a.status) || strings.Contains(string(a.body), "rack") {
+				t.Errorf("%s: %d %s", what, a.status, a.body)
+			}
+		}
+		n.fail = wire.ErrNoTopic
+		look("no stream", 503)
+		n.fail = &compute.Error{Kind: compute.KindForbidden}
+		look("a stream of others", 503)
+		n.fail = errors.New("no leader")
+		look("no leader", 504)
+		look("known to have no leader", 503)
+	})
 }
 
 // An opaque id of a host can be given back: to pin to it, to avoid it, to list what is on it. A name cannot.
