@@ -613,6 +613,7 @@ func grantFromBeforeTheCrash(t *testing.T, note time.Duration) {
 		p.mu.Lock()
 		p.kill = n.cancel
 		p.mu.Unlock()
+		pass(time.Second) // until it has read that it is alone
 		c.boot(1, "small")
 		pass(5 * time.Second)
 		_ = n.end()
