@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -62,6 +63,10 @@ func (s *Service) change(ctx context.Context, op string, how How, decide decisio
 		defer func() { s.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return catalog.Change{}, compute.Unavailable(op, ctx.Err())
+	}
+	// It may have had its turn in the moment in which its time was over: then nothing is written.
+	if due, ok := ctx.Deadline(); ok && !time.Now().Before(due) {
+		return catalog.Change{}, compute.Unavailable(op, context.DeadlineExceeded)
 	}
 	if err := s.sync(ctx, how); err != nil {
 		return catalog.Change{}, compute.Unavailable(op, err)
