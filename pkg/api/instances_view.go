@@ -540,11 +540,12 @@ func (v *instances) inLine(q compute.QueueName) int {
 // inQueue is the entry by which an instance stands in the line of a queue: of a set that is offered whole, that of the
 // part that leads; nil: it stands in none.
 func (v *instances) inQueue(i *compute.Instance) *entry {
-	at := &entry{instance: i}
+	own := &entry{instance: i}
+	at := own
 	if i.Whole() != "" && !i.Leads() {
 		at = v.lookup(instanceKey{i.Project, i.Boot.Set().ID})
 	}
-	if at == nil || at.instance == nil || !at.waitsInQueue() || at.line() != cmp.Or(i.Whole(), at.line()) {
+	if at == nil || !at.waitsInQueue() || at.line() != own.line() {
 		return nil
 	}
 	return at

@@ -193,7 +193,6 @@ func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Fa
 		return all, err
 	})
 	if err != nil && len(f.Progress) == 0 { // everything else can still be told
-		f.Progress = nil
 		for _, q := range refs(f.Queues) {
 			f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: q, Err: err})
 		}

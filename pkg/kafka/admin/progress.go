@@ -94,10 +94,10 @@ func inPart(all error) (unanswered map[string]error, err error) {
 		return unanswered, all
 	}
 	for _, s := range shards.Errs {
-		req, ok := s.Req.(*kmsg.ListOffsetsRequest)
 		if errors.Is(s.Err, kerr.UnknownTopicOrPartition) {
 			continue
 		}
+		req, ok := s.Req.(*kmsg.ListOffsetsRequest)
 		if !ok || shards.AllFailed {
 			return nil, all
 		}

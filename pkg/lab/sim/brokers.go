@@ -200,15 +200,12 @@ func (w *play) moveCoordinators(f schedule.Fault) {
 	}
 	group := wire.Topics{Prefix: prefix}.ConductorGroup()
 	was := b.Coordinator(group)
-	for range 64 { // half of them or more change it
-		if b.Coordinator(group) != was {
-			break
+	for tries := 0; b.Coordinator(group) == was; tries++ {
+		if tries == 64 { // with another broker half of them or more change it
+			w.rec.AddNote("broker", "is alone, and coordinators stay with it")
+			return
 		}
 		b.MoveCoordinators()
-	}
-	if b.Coordinator(group) == was {
-		w.rec.AddNote("broker", "is alone, and coordinators stay with it")
-		return
 	}
 	w.rec.AddNote("broker", fmt.Sprintf("groups have other coordinators, conductors broker %d", b.Coordinator(group)+1))
 	if f.Key != schedule.Stale {

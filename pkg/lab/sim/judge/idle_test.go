@@ -37,7 +37,7 @@ func TestAHostThatIsAskedToCloseIsNotIdle(t *testing.T) {
 }
 
 // A machine that is undone in the moment in which it is made again takes its room until it is undone again.
-func TestMadeAgainAtOnceHasRoom(t *testing.T) {
+func TestMadeAgainAtOnceTakesRoom(t *testing.T) {
 	for what, c := range map[string]struct {
 		again schedule.Seconds
 		to    schedule.Seconds // until when it is done

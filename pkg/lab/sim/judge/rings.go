@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -256,28 +257,26 @@ func (r *Recording) hostLives() map[compute.HostID]hostLife {
 		place
 		at    time.Time
 		gone  bool
-		lasts bool // the work that has it there: it does not end as it begins
+		order int // of those of one moment: what is gone then was there before work that lasts
 	}
 	var moves []move
 	add := func(h compute.HostID, c change) { lives[h] = append(lives[h], c) }
 	for _, w := range r.Works {
 		add(w.Host, change{at: w.From, busy: 1})
 		add(w.Host, change{at: w.To, busy: -1})
-		moves = append(moves, move{place{w.Host, w.Instance}, w.From, false, w.To.After(w.From)})
+		order := 0
+		if w.To.After(w.From) {
+			order = 1
+		}
+		moves = append(moves, move{place{w.Host, w.Instance}, w.From, false, order})
 	}
 	for _, e := range r.Machines {
 		if e.Kind == fake.Destroyed || e.Kind == fake.Undone {
-			moves = append(moves, move{place{e.Host, e.Instance}, e.At, true, false})
+			moves = append(moves, move{place{e.Host, e.Instance}, e.At, true, 0})
 		}
 	}
 	slices.SortStableFunc(moves, func(a, b move) int {
-		switch c := a.at.Compare(b.at); {
-		case c != 0 || a.lasts == b.lasts:
-			return c
-		case a.lasts: // what is gone in that moment was there before
-			return 1
-		}
-		return -1
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.order, b.order))
 	})
 	for _, c := range moves {
 		switch needs := last[c.id].Resources; {
