@@ -14,7 +14,8 @@ type Options struct {
 	RetryMax        time.Duration // … up to this
 	NoCapacityAfter time.Duration // on_no_capacity fail: unclaimed this long is an error
 	RepublishAfter  time.Duration // unclaimed this long, work may be lost; doubles with each publication …
-	RepublishMax    time.Duration // … up to this
+	RepublishMax    time.Duration // … up to this …
+	RepublishPassed time.Duration // … or this, if it is known to have left its queue
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
@@ -49,6 +50,7 @@ func Defaults() Options {
 		NoCapacityAfter: compute.NoCapacityAfter,
 		RepublishAfter:  30 * time.Second,
 		RepublishMax:    5 * time.Minute,
+		RepublishPassed: time.Minute,
 		QuietAfter:      compute.SilentAfter / 2,
 		AskEvery:        10 * time.Second,
 		RepeatEvery:     15 * time.Second,

@@ -301,7 +301,12 @@ func (s *State) republishAt(e *entry) time.Time {
 	if e.pub.state != passed && e.pub.state != unknown {
 		return time.Time{}
 	}
-	return e.pub.at.Add(s.opts.republish(int(e.pub.republished)))
+	wait := s.opts.republish(int(e.pub.republished))
+	if e.pub.state == passed {
+		// No host finds it, however many have room. What all hosts refused must not wait long for one that is enabled.
+		wait = min(wait, s.opts.RepublishPassed)
+	}
+	return e.pub.at.Add(wait)
 }
 
 // republish publishes the work of an attempt once more. What is in the stream of a silent host would only be there
