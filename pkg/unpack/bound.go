@@ -17,7 +17,7 @@ import (
 )
 
 // MostOfBatch is how many bytes one compressed batch may unpack to, its records
-// included as perRecord each. No batch that Berth writes is larger, packed or not.
+// included as perRecord each, and their headers as perHeader. No batch that Berth writes is larger, packed or not.
 const MostOfBatch = 32 << 20
 
 // errTooLarge is the error of what would unpack to more than is allowed.

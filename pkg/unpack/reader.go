@@ -146,10 +146,15 @@ func (r *Reader) read(h header, a Asked, room *Room) (recs []wire.Record, why st
 		return nil, fmt.Sprintf("says that it holds %d records", n)
 	case h.codec != plain && n*perRecord > MostOfBatch:
 		return nil, fmt.Sprintf("holds %d records, more than %d", n, MostOfBatch/perRecord)
+	case h.codec == plain && h.magic == batchMagic:
+		headers := headersIn(h.body, MostOfBatch/perHeader)
+		if room.left -= headers * perHeader; headers*perHeader > MostOfBatch {
+			return nil, fmt.Sprintf("holds more than %d headers", MostOfBatch/perHeader)
+		}
 	}
 	part := kmsg.NewFetchResponseTopicPartition()
 	part.Partition, part.RecordBatches = a.Partition, h.whole
-	d := &bounded{of: &r.decoders, most: MostOfBatch - int(h.records)*perRecord}
+	d := &bounded{of: &r.decoders, most: MostOfBatch - int(h.records)*perRecord, headers: h.magic == batchMagic}
 	opts := kgo.ProcessFetchPartitionOpts{
 		Topic: a.Topic, Partition: a.Partition, Offset: h.first, DisableCRCValidation: h.magic == batchMagic,
 	}
@@ -197,16 +202,24 @@ const logAppendTime = 1
 
 // bounded unpacks for kgo, and remembers how that went.
 type bounded struct {
-	of   *decoders
-	most int
-	used int
-	err  error
+	of      *decoders
+	most    int
+	headers bool // what it unpacks are records, whose headers count as perHeader each
+	used    int
+	err     error
 }
 
 // Decompress is of kgo.Decompressor.
 func (b *bounded) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	out, err := b.of.unpack(int8(codec), src, b.most)
-	if b.used += len(out); err != nil {
+	if b.used += len(out); err == nil && b.headers {
+		left := b.most - len(out)
+		n := headersIn(out, left/perHeader) * perHeader
+		if b.used += min(n, b.most); n > left {
+			out, err = nil, errTooLarge
+		}
+	}
+	if err != nil {
 		b.used, b.err = b.used+b.most, err // so much may have been taken to find out
 	}
 	return out, err

@@ -121,6 +121,15 @@ func Bomb(t testing.TB, codec kgo.CompressionCodecType, mib int) []byte {
 	return Batch(codec, 0, 1, packed, nil)
 }
 
+// HeaderBomb is a batch of one good record that has so many headers of nothing, of two bytes each.
+func HeaderBomb(t testing.TB, codec kgo.CompressionCodecType, headers int) []byte {
+	t.Helper()
+	r := kmsg.NewRecord()
+	r.Value, r.Headers = []byte("value"), make([]kmsg.Header, headers)
+	r.Length = int32(len(r.AppendTo(nil)) - 1)
+	return Batch(codec, 0, 1, Pack(t, codec, r.AppendTo(nil)), nil)
+}
+
 // At is a batch as a broker keeps it at an offset.
 func At(batch []byte, first int64) []byte {
 	binary.BigEndian.PutUint64(batch, uint64(first)) // its checksum does not cover this
