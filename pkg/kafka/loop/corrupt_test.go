@@ -10,9 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/batch"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // An input in a batch with a wrong checksum may have been good: nobody passes it. Its partition is set aside and no
@@ -29,7 +27,7 @@ func TestCorruptInputSetsItsPartitionAside(t *testing.T) {
 		c.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
 			if req := k.(*kmsg.FetchRequest); corrupt.Load() && c.CurrentNode() == lone {
-				return spoiltAnswer(req), nil, true
+				return brokertest.SpoiltAnswer(req), nil, true
 			}
 			return nil, nil, false
 		})
@@ -56,26 +54,4 @@ func TestCorruptInputSetsItsPartitionAside(t *testing.T) {
 			t.Errorf("the other partition was gained %d times", n)
 		}
 	})
-}
-
-// spoiltAnswer answers a fetch with a batch that is not as it was written.
-func spoiltAnswer(req *kmsg.FetchRequest) kmsg.Response {
-	resp := req.ResponseKind().(*kmsg.FetchResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewFetchResponseTopic()
-		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		for _, p := range t.Partitions {
-			rp := kmsg.NewFetchResponseTopicPartition()
-			batch := batch.Encode(
-				batch.Writer{Producer: -1, Epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}},
-				time.Now(),
-			)
-			batch[7], batch[len(batch)-1] = byte(p.FetchOffset), batch[len(batch)-1]^1
-			rp.Partition, rp.RecordBatches, rp.HighWatermark = p.Partition, batch, p.FetchOffset+1
-			rp.LastStableOffset = rp.HighWatermark
-			rt.Partitions = append(rt.Partitions, rp)
-		}
-		resp.Topics = append(resp.Topics, rt)
-	}
-	return resp
 }

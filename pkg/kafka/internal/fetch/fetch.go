@@ -271,14 +271,16 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	}
 	if read.Err != nil && part.Next == from {
 		part.Err = &compute.Error{
-			Op: "read " + s.Topic, Kind: compute.KindInternal, Message: "a record batch cannot be read",
-			Cause: &Corrupt{s.Topic, p.Partition, from, read.Err},
+			Op: "read " + s.Topic, Kind: compute.KindUnavailable, Message: "a record batch cannot be read",
+			Remedy: "have another replica lead the partition, or restore its log; it is tried again meanwhile",
+			Cause:  &Corrupt{s.Topic, p.Partition, from, read.Err},
 		}
 	}
 	return part
 }
 
-// Corrupt is a batch that is not what was written: what that was, another replica may have.
+// Corrupt is a batch that is not what was written: what that was, another replica may have. So its partition is as one
+// without a leader, which no other has to wait for.
 type Corrupt struct {
 	topic     string
 	Partition int32
