@@ -131,13 +131,13 @@ func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) er
 	if err := s.hearHosts(ctx); err != nil {
 		return err
 	}
-	last, known := s.views.hosts.get(h)
-	if !known && len(s.views.instances.onHost(h)) == 0 {
+	last, listed := s.views.hosts.heard(h)
+	if !listed && len(s.views.instances.onHost(h)) == 0 {
 		_, err := s.host(h)
 		return err
 	}
 	// All beacons were read to the end: an hour that the newest lies back in the log is an hour of silence.
-	if ago := last.age(s.moment()); known && ago <= s.config.DeadAfter && !force {
+	if ago := last.age(s.moment()); ago <= s.config.DeadAfter && !force {
 		return s.errAlive(h, ago)
 	}
 	return nil
@@ -167,15 +167,15 @@ const lastBeaconWithin = 10 * time.Second
 func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 	began := time.Now()
 	for {
-		last, known := s.views.hosts.get(h)
+		last, _ := s.views.hosts.heard(h)
 		ago := last.age(s.moment())
 		switch {
-		case !known, ago > s.config.DeadAfter:
+		case ago > s.config.DeadAfter:
 			// Perhaps this node was cut off and heard of nobody: what was said meanwhile counts.
 			if err := s.hearHosts(ctx); err != nil {
 				return err
 			}
-			if now, _ := s.views.hosts.get(h); now.at.Equal(last.at) {
+			if now, _ := s.views.hosts.heard(h); now.at.Equal(last.at) {
 				return nil
 			}
 			continue

@@ -173,6 +173,9 @@ func TestDeadHostRefusals(t *testing.T) {
 				t.Errorf("%s: %+v", verb, p)
 			}
 		}
+		// Nor is one taken for dead that lives and that somebody took off the list.
+		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
+		n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(409, compute.KindConflict)
 		if recs := n.published(); len(recs) != 0 {
 			t.Fatalf("a refusal published %+v", recs)
 		}

@@ -194,14 +194,15 @@ type hosts struct {
 	mu       sync.RWMutex
 	byName   map[compute.HostID]lastBeacon
 	byOpaque map[compute.HostID]compute.HostID
-	names    *sorted.List[compute.HostID] // of byName
-	loadedAt time.Time                    // when the topic had been read to its end; zero before
+	names    *sorted.List[compute.HostID]  // of byName
+	removed  map[compute.HostID]lastBeacon // when hosts were last heard that are not listed any more; nothing else
+	loadedAt time.Time                     // when the topic had been read to its end; zero before
 }
 
 func newHosts() *hosts {
 	return &hosts{
 		byName: map[compute.HostID]lastBeacon{}, byOpaque: map[compute.HostID]compute.HostID{},
-		names: sorted.New(cmp.Compare[compute.HostID]),
+		names: sorted.New(cmp.Compare[compute.HostID]), removed: map[compute.HostID]lastBeacon{},
 	}
 }
 
@@ -218,12 +219,17 @@ func (v *hosts) put(b *compute.Beacon, signed bool, now, logged time.Time) {
 		v.byOpaque[last.opaque] = b.Host
 	}
 	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed, explain.Whole(b), logged}
+	delete(v.removed, b.Host)
 }
 
 func (v *hosts) remove(h compute.HostID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.byOpaque, v.byName[h].opaque)
+	last, known := v.byName[h]
+	if known {
+		v.removed[h] = lastBeacon{at: last.at, logged: last.logged}
+	}
+	delete(v.byOpaque, last.opaque)
 	delete(v.byName, h)
 	v.names.Remove(h)
 }
@@ -247,6 +253,17 @@ func (v *hosts) get(h compute.HostID) (lastBeacon, bool) {
 	defer v.mu.RUnlock()
 	found, ok := v.byName[h]
 	return found, ok
+}
+
+// heard is when a host was last heard, also one that is not listed any more: anybody can take it off the list, and nobody
+// has to vouch for that, so it is no reason to take a host for dead.
+func (v *hosts) heard(h compute.HostID) (last lastBeacon, listed bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if last, listed = v.byName[h]; !listed {
+		last = v.removed[h]
+	}
+	return last, listed
 }
 
 // len is how many hosts there are.
