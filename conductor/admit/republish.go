@@ -249,11 +249,16 @@ func (s *State) askAt(q *queue) time.Time {
 	return due
 }
 
-// fire asks, unless what waited has ended in this very tick.
+// fire asks, unless what waited has ended in this very tick. A queue may have been removed
+// beside work that was just published to it: it has gone with the topic, and nobody is there
+// to be asked.
 func (q *queue) fire(s *step, until time.Time) {
 	if due := s.askAt(q); !due.IsZero() && !due.After(until) {
-		q.asked = s.now
-		s.emit(AskStart{Queue: q.name})
+		if q.asked = s.now; s.view.listed(q.name) {
+			s.emit(AskStart{Queue: q.name})
+		} else {
+			s.recheckTopic(q)
+		}
 	}
 	s.scheduleAsk(q)
 }
