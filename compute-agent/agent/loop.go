@@ -84,7 +84,7 @@ func newLoop(a *Agent) *loop {
 		polls:     polls{moved: map[compute.InstanceID]bool{}},
 	}
 	l.calls = newCalls(a.opts.Slots, l.call)
-	l.twins.me = compute.Voice{Journal: a.begin.ID, Started: l.began.UTC()}
+	l.twins.me = compute.Voice{Journal: a.begin.ID, Started: a.opts.Now().UTC()}
 	if a.begin.Positioned {
 		l.twins.ask()
 	}

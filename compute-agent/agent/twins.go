@@ -24,7 +24,7 @@ import (
 //	            ▲                                               │
 //	            └──── another has begun, or speaks as well ◀────┘
 //
-// Of two the one that began last ends. A new journal at the beginning of a stream that nobody was told
+// Of two the one that began last ends, by the order in which the queue manager names them. A new journal at the beginning of a stream that nobody was told
 // anything in waits for nobody, unless its machines were another journal's: it is the first. It asks all the same, so
 // that the stream says that it is there.
 type twins struct {
@@ -75,17 +75,15 @@ func (l *loop) begin(now time.Time) {
 	}
 }
 
-// others are the voices beside this agent's own, and whether it began after all of them. None: it is not one of
-// these voices, or the only one.
+// others are the voices beside this agent's own, and whether it began after all of them, by their order: clocks of hosts
+// may be wrong. None: it is not one of these voices, or the only one.
 func (t *twins) others(voices []compute.Voice) (others []string, last bool) {
 	if !slices.ContainsFunc(voices, t.me.Same) {
 		return nil, false
 	}
-	last = true
 	for _, v := range voices {
-		if !v.Same(t.me) {
+		if last = v.Same(t.me); !last {
 			others = append(others, v.String())
-			last = last && !begunAfter(v, t.me)
 		}
 	}
 	return others, last
@@ -106,12 +104,6 @@ func (t *twins) over(now time.Time) bool {
 	}
 	t.alone()
 	return true
-}
-
-// begunAfter says whether v began after w; of two that began together it is decided
-// by their journals.
-func begunAfter(v, w compute.Voice) bool {
-	return v.Started.After(w.Started) || v.Started.Equal(w.Started) && v.Journal > w.Journal
 }
 
 // hearTwins takes what a command of the stream says of the agents that speak for this host.

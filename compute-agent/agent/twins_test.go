@@ -222,7 +222,7 @@ func TestATwinThatBeganLater(t *testing.T) {
 		c.boot(1, "small")
 		pass(20 * time.Second)
 		c.unmanaged = true
-		other := compute.Voice{Journal: "another", Started: time.Now().UTC()}
+		other := compute.Voice{Journal: "another", Started: time.Now().Add(-time.Hour).UTC()} // its clock is behind
 		c.twins(c.speaks().Voice(), other)
 		pass(10 * time.Second)
 		b := c.speaks()
@@ -244,14 +244,14 @@ func TestATwinThatBeganLater(t *testing.T) {
 	})
 }
 
-// The one that began last ends, and says what to do. Its machines run on.
+// The one that began last, as the order says, ends, and says what to do. Its machines run on.
 func TestATwinThatBeganEarlier(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(20 * time.Second)
 		me := c.speaks().Voice()
-		c.twins(me, compute.Voice{Journal: me.Journal, Started: me.Started.Add(-time.Hour)}) // its disk was copied
+		c.twins(compute.Voice{Journal: me.Journal, Started: me.Started.Add(time.Hour)}, me) // its disk was copied, its clock is ahead
 		err := <-n.done
 		n.done <- err
 		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(

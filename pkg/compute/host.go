@@ -22,7 +22,8 @@ type Inventory struct {
 type Beacon struct {
 	Host        HostID
 	Journal     JournalID
-	Started     time.Time // when this agent process began
+	Started     time.Time     // when this agent process began, by its host's clock, which may be wrong
+	Age         time.Duration // for how long it has run, by one that nobody sets; 0: an older version
 	State       HostState
 	Reason      string // why it is disabled, draining or quarantined
 	DesiredSeen Version

@@ -28,13 +28,14 @@ import (
 type Watch struct{ hosts map[compute.HostID]*host }
 
 type host struct {
-	voices []voice // as first heard
+	voices []voice // in the order in which they were first heard
 	last   compute.Voice
 	left   bool // its last word was that its agent, which was alone, has ended
 }
 
 type voice struct {
 	compute.Voice
+	began  time.Time // as its first beacon said
 	first  time.Time
 	at     time.Time // last heard
 	again  int       // how often it was heard after a younger one, since it was last alone
@@ -76,7 +77,7 @@ func (h *host) hear(b compute.Beacon, now time.Time) {
 	}
 	i := h.index(by)
 	if i < 0 {
-		h.voices, i = append(h.voices, voice{Voice: by, first: now, heir: h.left}), len(h.voices)
+		h.voices, i = append(h.voices, voice{Voice: by, began: beganAt(b), first: now, heir: h.left}), len(h.voices)
 	} else if slices.ContainsFunc(h.voices[i+1:], func(v voice) bool { return v.Same(h.last) }) {
 		h.voices[i].again++
 	}
@@ -100,16 +101,29 @@ func (w *Watch) Of(id compute.HostID, now time.Time) (all []compute.Voice) {
 	if h == nil {
 		return nil
 	}
+	var speak []voice
 	for i, v := range h.voices {
 		if now.Sub(v.at) < compute.SilentAfter && h.beside(i, now) {
-			all = append(all, v.Voice)
+			speak = append(speak, v)
 		}
 	}
-	if len(all) < 2 {
+	if len(speak) < 2 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b compute.Voice) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(speak, func(a, b voice) int { return a.began.Compare(b.began) })
+	for _, v := range speak {
+		all = append(all, v.Voice)
+	}
 	return all
+}
+
+// beganAt is when the process began that says a beacon, by the clock of the log: that of its host may be wrong, and is
+// all that an agent of an older version tells.
+func beganAt(b compute.Beacon) time.Time {
+	if b.Age <= 0 {
+		return b.Started
+	}
+	return b.At.Add(-b.Age)
 }
 
 // beside says whether a voice spoke while another did. One that ended before the others

@@ -103,6 +103,50 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestClocksOfHostsDoNotCount: which agent began last is known by the log's clock, whichever is heard first. Of an agent
+// of an older version there is only what its host's clock said.
+func TestClocksOfHostsDoNotCount(t *testing.T) {
+	const long = 24 * time.Hour
+	for _, c := range []struct {
+		what       string
+		a, b       time.Duration // for how long they have run when they are heard first; 0: of an older version
+		aSays      time.Duration // how long before epoch a has begun, as its host's clock has it; b says epoch
+		first, end string
+	}{
+		{"a's clock is ahead", 3 * time.Hour, time.Second, -long, "a", "ab"},
+		{"and b is heard first", 3 * time.Hour, time.Second, -long, "b", "ab"},
+		{"a's clock is behind", time.Second, 3 * time.Hour, long, "a", "ba"},
+		{"and b is heard first", time.Second, 3 * time.Hour, long, "b", "ba"},
+		{"a is older, its clock is right", 0, time.Second, long, "a", "ab"},
+		{"a is older, its clock is ahead", 0, time.Second, -long, "a", "ba"},
+	} {
+		var w Watch
+		a, b := voiceOf("a"), voiceOf("b")
+		a.Started = epoch.Add(-c.aSays)
+		now := epoch
+		var of []compute.Voice
+		for i := range 8 {
+			is, age := a, c.a
+			if (i%2 == 0) != (c.first == "a") {
+				is, age = b, c.b
+			}
+			x := beaconOf("h", is)
+			if now = now.Add(time.Second); age > 0 {
+				x.Age = age + now.Sub(epoch)
+			}
+			x.At = now
+			of = w.Observe(x, false, now)
+		}
+		var order string
+		for _, v := range of {
+			order += string(v.Journal)
+		}
+		if order != c.end {
+			t.Errorf("%s: %q, want %q", c.what, order, c.end)
+		}
+	}
+}
+
 func TestAllAreSorted(t *testing.T) {
 	var w Watch
 	for _, id := range "fbadceg" {

@@ -44,6 +44,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Preempts:      b.Preempts,
 		Preemptible:   amounts(b.Preemptible),
 		Taking:        takingTo(b.Taking),
+		Age:           span(b.Age),
 	}, "")
 }
 
@@ -88,6 +89,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 
 		Preemptible: resources(m.GetPreemptible()),
 		Taking:      takingFrom(m.GetTaking()),
+		Age:         r.duration("age", m.GetAge()),
 	}
 	r.check(compute.CheckHostLabels(b.Labels))
 	for _, image := range b.Mistrusts {

@@ -344,6 +344,7 @@ func preemptSamples() []sample {
 	look.Look = &compute.Look{Queue: "m1.large", Save: time.Minute, Preempt: true}
 	beacon.Preempts, beacon.Preemptible = true, compute.Resources{compute.VCPU: 2}
 	beacon.Taking = map[compute.QueueName]uint32{"m1.large": 3}
+	beacon.Age = 90 * time.Second
 	beacon.Saving = &compute.Saving{Queue: "m1.large", Needs: sampleResources(), Preempt: true}
 	wants, claim := sampleReport(compute.ReportPreempt), sampleReport(compute.ReportClaim)
 	wants.Queue, claim.MadeRoom = "m1.large", 2

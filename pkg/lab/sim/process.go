@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
 	"github.com/berth-project/berth/pkg/lab/sim/network"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/service"
@@ -69,12 +71,27 @@ func (p *process) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	p.now, p.lives = l, append(p.lives, l)
-	part := p.build(l)
+	part, began := p.build(l), time.Now()
+	var host compute.HostID
+	if p.host != nil {
+		host = p.called()
+	}
 	go func() {
 		err := part.Run(ctx)
+		if host != "" {
+			p.play.rec.AddAgent(judge.Agent{
+				Host: host, Process: p.name, Began: began, Ended: time.Now(), GaveWay: ctx.Err() == nil && gaveWay(err),
+			})
+		}
 		close(l.done)
 		p.ended(l, ctx.Err() == nil, err)
 	}()
+}
+
+// gaveWay says whether an agent has ended since another one of its name began earlier.
+func gaveWay(err error) bool {
+	e := (*compute.Error)(nil)
+	return errors.As(err, &e) && e.Op == "agent" && e.Field == "host"
 }
 
 // restartTime is how long a service manager waits after a process ended.

@@ -218,7 +218,10 @@ type Beacon struct {
 	Preemptible map[string]int64 `protobuf:"bytes,31,rep,name=preemptible,proto3" json:"preemptible,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// taking is how many builds of each queue it prepares, or has claimed without an answer yet: queue to number; at most 32
 	// queues.
-	Taking        map[string]uint32 `protobuf:"bytes,33,rep,name=taking,proto3" json:"taking,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Taking map[string]uint32 `protobuf:"bytes,33,rep,name=taking,proto3" json:"taking,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// age is for how long this agent process has run when it says so, by a clock that nobody sets; absent: an agent of an
+	// older version.
+	Age           *durationpb.Duration `protobuf:"bytes,34,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +473,13 @@ func (x *Beacon) GetTaking() map[string]uint32 {
 	return nil
 }
 
+func (x *Beacon) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 // Saving is what a host saves room for: work of one queue that has waited for long and
 // fits no host. Other work gets what is free beside it.
 type Saving struct {
@@ -716,7 +726,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\v\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\v\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -749,7 +759,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x06saving\x18\x1c \x01(\v2\x10.berth.v1.SavingR\x06saving\x12\x1a\n" +
 	"\bpreempts\x18\x1e \x01(\bR\bpreempts\x12C\n" +
 	"\vpreemptible\x18\x1f \x03(\v2!.berth.v1.Beacon.PreemptibleEntryR\vpreemptible\x124\n" +
-	"\x06taking\x18! \x03(\v2\x1c.berth.v1.Beacon.TakingEntryR\x06taking\x1a7\n" +
+	"\x06taking\x18! \x03(\v2\x1c.berth.v1.Beacon.TakingEntryR\x06taking\x12+\n" +
+	"\x03age\x18\" \x01(\v2\x19.google.protobuf.DurationR\x03age\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -856,20 +867,21 @@ var file_berth_v1_host_proto_depIdxs = []int32{
 	3,  // 10: berth.v1.Beacon.saving:type_name -> berth.v1.Saving
 	9,  // 11: berth.v1.Beacon.preemptible:type_name -> berth.v1.Beacon.PreemptibleEntry
 	10, // 12: berth.v1.Beacon.taking:type_name -> berth.v1.Beacon.TakingEntry
-	11, // 13: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
-	17, // 14: berth.v1.Saving.age:type_name -> google.protobuf.Duration
-	17, // 15: berth.v1.Saving.left:type_name -> google.protobuf.Duration
-	12, // 16: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	13, // 17: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	14, // 18: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	15, // 19: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 20: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	16, // 21: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	17, // 13: berth.v1.Beacon.age:type_name -> google.protobuf.Duration
+	11, // 14: berth.v1.Saving.needs:type_name -> berth.v1.Saving.NeedsEntry
+	17, // 15: berth.v1.Saving.age:type_name -> google.protobuf.Duration
+	17, // 16: berth.v1.Saving.left:type_name -> google.protobuf.Duration
+	12, // 17: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	13, // 18: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	14, // 19: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	15, // 20: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 21: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	16, // 22: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }

@@ -54,7 +54,7 @@ func checks() []func(*Recording) []Violation {
 		checkAttempts, checkObserver, checkQuarantine,
 		checkForged, checkImages, checkWords, checkClocks, checkOrder, checkLabels, checkShown, checkLies, checkBuried,
 		checkGroups, checkSets, checkWholes, checkPreempted, checkNeeded, checkReserved,
-		checkBeside,
+		checkBeside, checkGaveWay,
 	}
 }
 

@@ -44,6 +44,7 @@ type Recording struct {
 	Leaderless []Leaderless // partitions without a leader
 	Clones     []Cloned     // second agents of a host's name
 	Renames    []Renamed    // times in which hosts had another name
+	Agents     []Agent      // lives of agents, as they ended
 	Offers     []Offered    // whether hosts offer
 	Words      []Word       // declarations that hosts are dead that have power
 	Asks       []Ask        // what clients and operators asked for, and were told
