@@ -77,6 +77,9 @@ func (m Machine) make(ctx context.Context) error {
 		return err
 	}
 	defer m.Images.LetGo(img)
+	if err := holds(m.Spec.Image, img, m.Spec.Resources); err != nil {
+		return err
+	}
 	if err := m.Host.Enough(m.Share, m.Spec.Resources, m.Spec.Place); err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (m Machine) make(ctx context.Context) error {
 	}{
 		{func(ctx context.Context) error { return m.Record(ctx, img.In(m.Dir)) }, "recorded"},
 		{func(ctx context.Context) error { return m.fill(ctx, img) }, "made"},
-		{m.Spawn, "spawned"},
+		{func(ctx context.Context) error { return ofKernel(m.Spec.Image, img, m.Spawn(ctx)) }, "spawned"},
 		{m.Finish, "prepared"},
 	} {
 		if err := step.do(ctx); err != nil {

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -35,7 +37,8 @@ type Driver struct {
 	consoles console.Logs
 	home     home
 	users    users
-	choosing sync.Mutex // held from when a user is chosen until its record is written
+	choosing sync.Mutex   // held from when a user is chosen until its record is written
+	userless atomic.Int64 // machines that have no user of their own, as last listed
 
 	crash hypervisor.CrashPoint
 }
@@ -117,7 +120,7 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true,
 		Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
 		Detail:   d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
-		Warnings: d.warnings,
+		Warnings: append(slices.Clip(d.warnings), d.users.before(d.userless.Load(), os.Geteuid())...),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -39,15 +40,17 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	list := make([]hypervisor.Machine, len(ids))
 	failed := make([]error, len(ids))
 	var asking sync.WaitGroup
+	var userless atomic.Int64
 	workers := make(chan struct{}, askedAtOnce)
 	for i, id := range ids {
 		workers <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-workers }()
-			list[i], failed[i] = d.one(ctx, id, all)
+			list[i], failed[i] = d.one(ctx, id, all, &userless)
 		})
 	}
 	asking.Wait()
+	d.userless.Store(userless.Load())
 	there := list[:0]
 	for i, m := range list {
 		if failed[i] != nil {
@@ -63,11 +66,16 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	return there, hypervisor.Over(ctx) // past the deadline, one without an answer may not have been asked
 }
 
-// one is a machine as List gives it; none if it went meanwhile.
-func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Process) (hypervisor.Machine, error) {
+// one is a machine as List gives it; none if it went meanwhile. One that has no user of its own is counted.
+func (d *Driver) one(
+	ctx context.Context, id compute.InstanceID, all []host.Process, userless *atomic.Int64,
+) (hypervisor.Machine, error) {
 	r, there, err := d.load(id)
 	if err != nil || !there {
 		return hypervisor.Machine{}, err
+	}
+	if r.Plan.User == 0 {
+		userless.Add(1)
 	}
 	m := r.Machine
 	m.Verdict = judge(r, d.find(ctx, id, all, statusTime))

@@ -67,6 +67,12 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%q does not say what to do", got)
 		}
 	}
+	if got := strings.Join(some.before(3, 0), "\n"); !strings.Contains(got, "as root: 3 of them; ") {
+		t.Errorf("of three machines of before it says %q", got)
+	}
+	if some.before(0, 0) != nil || (users{}).before(3, 0) != nil {
+		t.Error("it warns of machines of before, and there are none, or all are")
+	}
 	if got := strings.Join(unlimited(0), "\n"); !strings.Contains(got, "; ") || unlimited(1024) != nil {
 		t.Errorf("without limits %q, with some %q", got, unlimited(1024))
 	}

@@ -282,6 +282,21 @@ func (b *bench) broken() []hypervisortest.Breakage {
 			func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" },
 		),
 		spoil(
+			"kernel is of another kind", compute.FailureHost,
+			func(s *hypervisor.Spec) { b.image("elf/kernel", []byte("\x7fELF and nothing else")); s.Image = "elf" },
+		),
+		spoil(
+			"initrd larger than the flavor's memory", compute.FailureRequest,
+			func(s *hypervisor.Spec) {
+				b.image("live/kernel", []byte("\x7fELF and nothing else"))
+				b.image("live/initrd", nil)
+				initrd := filepath.Join(b.o.Images, "live", "initrd")
+				b.ok(os.Truncate(initrd, s.Resources[compute.MemoryMB]<<20))
+				b.ok(guesttest.Sum(initrd))
+				s.Image = "live"
+			},
+		),
+		spoil(
 			"no memory in the flavor", compute.FailureRequest,
 			func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) },
 		),

@@ -163,6 +163,19 @@ func (u users) warnings(agent int) []string {
 		"give driver.qemu.users a range of users, for which the agent has to be root"}
 }
 
+// before warns of machines that were made before machines had users: those keep the agent's.
+func (u users) before(userless int64, agent int) []string {
+	if u.none() || userless == 0 {
+		return nil
+	}
+	as := "the agent's user"
+	if agent == 0 {
+		as = "root"
+	}
+	return []string{fmt.Sprintf("machines that were made before driver.qemu.users was set run as %s: %d of them; "+
+		"boot others in their place, and delete them", as, userless)}
+}
+
 // unlimited warns where one machine can take what all have.
 func unlimited(memoryMB int64) []string {
 	if memoryMB > 0 {
