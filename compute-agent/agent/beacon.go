@@ -102,7 +102,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.twins.me.Journal, Started: l.twins.me.Started, Age: max(1, now.Sub(l.began)),
 		DesiredSeen: l.host.Desired.Version,
-		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
+		Inventory:   l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Weigher: l.o.Weigher, Labels: l.o.Labels, Rings: true, Twins: true,
 		Warnings: slices.Concat(l.o.Driver.Capabilities().Warnings, l.lacking.list(now)), Opens: l.o.Keys.IDs(),
 		Saves: true, Saving: l.saving(now), Preempts: true, Preemptible: l.tasks.preemptible(), Taking: l.tasks.taking(),

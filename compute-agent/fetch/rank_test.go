@@ -61,3 +61,29 @@ func TestAHostLooksIntoTheTierAbove(t *testing.T) {
 	d.look()
 	d.told("open q.priority-high 100ms")
 }
+
+// A host waits on a queue for its hold, and the last ring said that work lies there, which others have taken since. It
+// was rung for two other queues, and has no room for work of all three: what it waits on does not hold them up, be they
+// of its class or of another.
+func TestAHoldOfWorkThatWentHoldsUpNothing(t *testing.T) {
+	d := newFixture(t)
+	for name, q := range map[compute.QueueName]struct {
+		class compute.Priority
+		needs int64
+	}{"a": {compute.PriorityHigh, 1}, "b": {compute.PriorityHigh, 10}, "c": {compute.PriorityLow, 1}} {
+		tier := compute.Queue{Name: name, Resources: compute.Resources{compute.VCPU: q.needs}}.Tier(q.class)
+		tier.Group, tier.TopicID = "g", "t"
+		d.SetQueue(tier, d.now)
+	}
+	d.Ring(compute.Look{Queue: "a.priority-high", Hold: time.Minute, Oldest: d.now.Add(-5 * time.Second)}, d.now)
+	d.Ring(compute.Look{Queue: "b.priority-high", Oldest: d.now.Add(-time.Second)}, d.now)
+	d.rings("c.priority-low", 1)
+	d.look()
+	d.told("open a.priority-high 100ms")
+	d.ended("a", -1, 0)
+	d.look()
+	d.told("open b.priority-high 100ms")
+	d.ended("b", -1, 0)
+	d.look()
+	d.told("open a.priority-high", "open c.priority-low 100ms")
+}

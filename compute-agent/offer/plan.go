@@ -137,8 +137,12 @@ func (p *plan) serve(x pair, slots int) int {
 	full := opens && slots < 1 || len(out.Listed) == MostListed
 	yields := x.idle && !full && p.yields(x)
 	if full || yields || !p.reserve(x) {
-		if !full && !yields && x.idle && (x.waited() || p.byRank && !x.Since.IsZero()) {
+		known := p.byRank && !x.Since.IsZero()
+		if !full && !yields && x.idle && (x.waited() || known) {
 			p.holdBack(x)
+		}
+		if yields || !full && x.idle && known {
+			p.await()
 		}
 		if x.idle {
 			out.Left = append(out.Left, x.Candidate)
@@ -156,6 +160,13 @@ func (p *plan) serve(x pair, slots int) int {
 		slots--
 	}
 	return slots
+}
+
+// await has fetches end soon that list what is ahead: work that is known to lie elsewhere was left out for it.
+func (p *plan) await() {
+	for _, y := range p.ahead {
+		p.out[y.session].Awaited = p.out[y.session].Awaited || y.idle
+	}
 }
 
 // reserve makes what the session's next fetch is to have large enough for one more

@@ -85,13 +85,7 @@ func (p *plan) yields(x pair) bool {
 		other = other || y.Priority != x.Priority
 		sum, builds = sum.Plus(times(y.Needs, y.Most)), builds+y.Most
 	}
-	if !other || builds <= int64(p.slots) && sum.FitsIn(p.room.Free()) {
-		return false
-	}
-	for _, y := range p.ahead {
-		p.out[y.session].Awaited = p.out[y.session].Awaited || y.idle
-	}
-	return true
+	return other && (builds > int64(p.slots) || !sum.FitsIn(p.room.Free()))
 }
 
 func times(r compute.Resources, n int64) compute.Resources {
