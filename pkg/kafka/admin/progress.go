@@ -27,6 +27,9 @@ type QueueProgress struct {
 	// brokers write the share start offset down only with the next
 	// acknowledgement after the one that moved it, so while others remain it may
 	// be behind by what was acknowledged last; when nothing remains it is LogEnd.
+	// They read it and the count of what is done above it one after the other, and
+	// an acknowledgement of another host may move both between: then both, and
+	// Depth, are as if what moved it had not been done, until the next one.
 	Start int64
 	// Written is the share start offset as the brokers have written it down: never
 	// above Start, and where a broker that leads the queue next begins. Only what is
