@@ -18,7 +18,7 @@ func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
 		maps.Copy(waiting, o.queues)
 	}
 	all := f.above(room, f.behind(room, f.rung(room, f.own(room, now), now), now), now)
-	others := f.forOthers(room)
+	others := f.besideSaved(room)
 	return slices.DeleteFunc(all, func(c offer.Candidate) bool {
 		return waiting[c.Queue] || f.leftAlone(c.Queue, now) || c.Queue != f.saving.queue && !others.Fits(c.Needs)
 	})

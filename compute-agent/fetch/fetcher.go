@@ -44,6 +44,7 @@ type Fetcher struct {
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	held      []held                          // must not run here, and are kept for one more look
 	saving    saving                          // what it saves room for
+	first     compute.QueueName               // what went before others the last time, unless those were fetched since
 	pinned    []compute.Build                 // offered to this host alone, oldest first
 	pinnedAt  map[pin]int                     // where in pinned each is
 	changed   bool                            // what fits, or what may be fetched, may be something else now
@@ -187,9 +188,21 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
-	o := opened{chosen: q.when, began: now, room: has.Room}
+	o := opened{chosen: q.when, began: now, room: has.Room, others: map[compute.QueueName]bool{}}
+	for _, refs := range q.at {
+		for _, ref := range refs {
+			o.others[ref.Name] = true
+		}
+	}
 	room = f.beginFirst(q, room, has.Slots, sessions, plan, o)
-	for i, p := range offer.Plan(room, plan, has.Slots) {
+	planned := offer.Plan(room, plan, has.Slots)
+	for _, p := range planned {
+		for _, c := range p.Listed {
+			delete(o.others, c.Queue)
+			f.first = ""
+		}
+	}
+	for i, p := range planned {
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
 	}
 }

@@ -87,3 +87,33 @@ func TestAHoldOfWorkThatWentHoldsUpNothing(t *testing.T) {
 	d.look()
 	d.told("open a.priority-high", "open c.priority-low 100ms")
 }
+
+// So it is where the host has one slot alone.
+func TestAHoldInTheLastSlotHoldsUpNothing(t *testing.T) {
+	d := tiered(t)
+	d.slots = 1
+	d.add("b 1")
+	d.Ring(compute.Look{Queue: "q.priority-high", Hold: time.Minute}, d.now)
+	d.rings("b", 1)
+	d.look()
+	d.told("open q.priority-high 100ms")
+	d.ended("q", -1, 0)
+	d.look()
+	d.told("open b 100ms")
+}
+
+// A host that waits on a queue does so for a moment only where it was rung for another one, at another broker, for which
+// it has no room beside.
+func TestAHostWaitsForAMomentWhereItWasRungElsewhere(t *testing.T) {
+	d := newFixture(t, "a1 7", "a2 6", "b 5")
+	d.ring(compute.Look{Queue: "a1", Hold: time.Minute})
+	d.told("open a1")
+	d.ring(compute.Look{Queue: "a2", Hold: time.Minute})
+	d.ring(compute.Look{Queue: "b"})
+	d.told()
+	for _, want := range []string{"open a2 500ms", "open b 100ms"} {
+		d.ended("a", -1, 0)
+		d.look()
+		d.told(want)
+	}
+}

@@ -94,12 +94,20 @@ func (f *Fetcher) Saving(now time.Time) *compute.Saving {
 	}
 }
 
-// forOthers is the room for other queues than the one that the host saves for.
-func (f *Fetcher) forOthers(room offer.Room) offer.Room {
-	if needs, _, ours := f.needs(f.saving.queue); ours && !f.waitsOn(f.saving.queue) {
+// besideSaved is the room beside what one machine of the queue needs that the host saves for.
+func (f *Fetcher) besideSaved(room offer.Room) offer.Room {
+	if needs, _, ours := f.needs(f.saving.queue); ours {
 		return room.Keep(needs)
 	}
 	return room
+}
+
+// forOthers is the room for other queues than the one that the host saves for, beside open fetches.
+func (f *Fetcher) forOthers(room offer.Room) offer.Room {
+	if f.waitsOn(f.saving.queue) {
+		return room
+	}
+	return f.besideSaved(room)
 }
 
 // beginFirst opens fetches of the queues that go before all others, each alone: a fetch that lists others too brings
@@ -114,6 +122,9 @@ func (f *Fetcher) beginFirst(
 		})
 		if i < 0 {
 			continue // a fetch is open in its session
+		}
+		if f.first == c.Queue && slots-len(f.open) < 2 && f.othersTurn(c, room, plan, slots) {
+			continue
 		}
 		in := room
 		if c.Queue != f.saving.queue {
@@ -132,10 +143,25 @@ func (f *Fetcher) beginFirst(
 			continue
 		}
 		f.begin(sessions[i], p, o, q.at[primary(sessions[i])])
+		f.first = c.Queue
 		f.changed = f.changed || !c.Probe && len(plan[i].Candidates) > 1 // the others, beside
 		plan[i] = offer.Session{Open: &p.Reserved}
 	}
 	return f.forOthers(room)
+}
+
+// othersTurn says whether the last slot that is left is for others, where what goes first had it before: some of them
+// are to be fetched at once, and there is room for them.
+func (f *Fetcher) othersTurn(first offer.Candidate, room offer.Room, plan []offer.Session, slots int) bool {
+	rest := slices.Clone(plan)
+	for i, s := range rest {
+		rest[i].Candidates = slices.DeleteFunc(slices.Clone(s.Candidates), func(c offer.Candidate) bool {
+			return c.Queue == first.Queue
+		})
+	}
+	return slices.ContainsFunc(offer.Plan(f.forOthers(room), rest, slots), func(p offer.Planned) bool {
+		return slices.ContainsFunc(p.Listed, func(c offer.Candidate) bool { return c.Called() })
+	})
 }
 
 // firsts are the candidates that go before others.

@@ -139,3 +139,31 @@ func TestOtherWorkIsFetchedBesideWhatAHostSavesFor(t *testing.T) {
 	d.look()
 	d.told("open b2", "open beside b1")
 }
+
+// In its last slot a host looks in turn for what it saves for and for what it was rung for.
+func TestTurnsInTheLastSlot(t *testing.T) {
+	d, _ := newSaver(t, "b1 1", "b2 8")
+	d.slots = 1
+	d.Ring(compute.Look{Queue: "b1", Hold: time.Minute}, d.now)
+	d.ring(compute.Look{Queue: "b2", Hold: time.Minute, Save: time.Minute})
+	d.told("open b2 100ms")
+	for range 2 {
+		d.ended("b2", -1, 0)
+		d.look()
+		d.told("open b1")
+		d.ended("b1", -1, 0)
+		d.look()
+		d.told("open b2")
+	}
+}
+
+// What does not fit beside what a host saves for keeps nothing else waiting.
+func TestWhatDoesNotFitBesideASavingHoldsNothingBack(t *testing.T) {
+	d, _ := newSaver(t, "a 10", "b1 1", "b2 2")
+	d.ring(compute.Look{Queue: "b2", Hold: time.Minute, Save: time.Minute})
+	d.told("open b2")
+	d.ring(compute.Look{Queue: "a"})
+	d.told()
+	d.ring(compute.Look{Queue: "b1"})
+	d.told("open beside b1 100ms")
+}

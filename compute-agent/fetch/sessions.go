@@ -21,7 +21,8 @@ type opened struct {
 	chosen time.Time // when queues were chosen for it
 	began  time.Time
 	room   offer.Room                 // of the host when it was opened
-	passed map[compute.QueueName]bool // chosen then, and left out
+	passed map[compute.QueueName]bool // chosen then for its session, and left out
+	others map[compute.QueueName]bool // chosen then, for any session, and listed in none
 	extra  []compute.QueueName        // waited on for a short poll only: work is said to lie there
 	rung   []compute.QueueName        // looked at because the host was rung
 	full   []offer.Candidate          // listed, if others had to be left out because one fetch lists no more
@@ -174,13 +175,13 @@ func (o *opened) goAhead(listed []offer.Candidate, soon, awaited bool) {
 }
 
 // untilOwed is how long a fetch may last at most because the host was rung for another
-// queue, for which there may be no room beside it: until that queue is no longer left to
+// queue, at any broker, for which there may be no room beside it: until that queue is no longer left to
 // other hosts, or for a short poll. Zero: for as long as any. What the host has no room for at all waits until it has.
 func (f *Fetcher) untilOwed(o opened) (wait time.Duration) {
 	f.rings.Listed(o.began, func(q compute.QueueName, look bool) {
 		alone, is := f.alone[q]
 		needs, _, ours := f.needs(q)
-		if look && !o.queues[q] && (is || o.passed[q]) && ours && o.room.Fits(needs) {
+		if look && !o.queues[q] && (is || o.others[q]) && ours && o.room.Fits(needs) {
 			if after := max(ShortPoll, alone.Sub(o.began)); wait == 0 || after < wait {
 				wait = after
 			}

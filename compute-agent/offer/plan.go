@@ -134,14 +134,15 @@ type plan struct {
 func (p *plan) serve(x pair, slots int) int {
 	out := &p.out[x.session]
 	opens := x.idle && len(out.Listed) == 0
-	full := opens && slots < 1 || len(out.Listed) == MostListed
+	noSlot := opens && slots < 1
+	full := noSlot || len(out.Listed) == MostListed
 	yields := x.idle && !full && p.yields(x)
 	if full || yields || !p.reserve(x) {
 		known := p.byRank && !x.Since.IsZero()
 		if !full && !yields && x.idle && (x.waited() || known) {
 			p.holdBack(x)
 		}
-		if yields || !full && x.idle && known {
+		if yields || x.idle && known && (noSlot || !full) {
 			p.await()
 		}
 		if x.idle {
