@@ -53,7 +53,7 @@ func checkDenied(r *Recording) (wrong []Violation) {
 
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
 // the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
-// repeated.
+// repeated, or where what was sent before it is not answered yet, so that no position is written with it.
 func (r *Recording) mayForget(d Denied) bool {
 	times := 0
 	for _, c := range r.Claims {
@@ -63,7 +63,8 @@ func (r *Recording) mayForget(d Denied) bool {
 	}
 	byRule := d.Reason != nil && d.Reason.Code == compute.GroupRule
 	i := r.last()[d.Instance]
-	return byRule || times > 1 && i.Boot.Set().ID != ""
+	ofSet := i.Boot.Set().ID != ""
+	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(d.Seen.Sub(r.Start)))
 }
 
 // overBefore says whether a grant of the log was over when a claim was denied: by what was

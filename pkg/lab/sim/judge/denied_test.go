@@ -53,8 +53,16 @@ func TestCheckDeniedOfASet(t *testing.T) {
 		}
 	}
 	sees(t, checkDenied, map[string]func(*Recording){
-		"right: it is repeated":          denied(2, 2.8),
-		"is denied at 2.500s, and":       denied(1, 2.8),
+		"right: it is repeated":    denied(2, 2.8),
+		"is denied at 2.500s, and": denied(1, 2.8),
+		"right: its queue cannot be written": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Schedule.Faults = []schedule.Fault{{At: 1, For: 2, Kind: schedule.FaultCode, Key: "Produce"}}
+		},
+		"is denied at 2.500s, and was granted at": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Schedule.Faults = []schedule.Fault{{At: 1, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
+		},
 		"is denied at 2.500s, and was":   denied(2, 2.2),
 		"is denied at 2.500s, and was g": denied(2, 90),
 		"right: it is denied by the rule of its group": func(r *Recording) {

@@ -372,6 +372,21 @@ func (s Schedule) Hides(h compute.HostID, from, to time.Duration) bool {
 	})
 }
 
+// DelaysEffects says whether, at a moment, what conductors publish may be held up, or its answers are.
+func (s Schedule) DelaysEffects(at time.Duration) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		switch {
+		case at < f.At.Duration() || at > (f.At+f.For+f.By).Duration():
+			return false
+		case f.endsOrHides():
+			return strings.HasPrefix(f.Who, "conductor-")
+		case f.Kind == FaultCode:
+			return f.Key == "Produce" || f.Key == "Metadata"
+		}
+		return f.ofBrokers() || f.Kind == FaultBroker || f.Kind == FaultLeaderless
+	})
+}
+
 // Clones says whether a host has a second agent of its name for a while.
 func (s Schedule) Clones() bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == FaultClone })
