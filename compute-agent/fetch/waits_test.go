@@ -57,17 +57,23 @@ var events = map[string]func(w *world, q compute.Queue){
 // besides, where other hosts take what lies in queues, and some brokers fail.
 func TestKnownWorkIsTakenSoon(t *testing.T) {
 	for range 10 { // what was found came once in 500 to 12,000
-		rapid.Check(t, knownWorkIsTakenSoon)
+		rapid.Check(t, func(t *rapid.T) { newWorld(t, false).play(waitsMost + 2*leftTwice) })
 	}
 }
 
-func knownWorkIsTakenSoon(t *rapid.T) {
-	w := newWorld(t)
+// Where no queue manager is, it finds all work in time.
+func TestWorkIsFoundInTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { newWorld(t, true).play(3 * time.Minute) })
+}
+
+// play has things happen, and then time pass.
+func (w *world) play(after time.Duration) {
+	t := w.t
 	kinds := slices.Sorted(maps.Keys(events))
 	for range rapid.IntRange(1, 40).Draw(t, "events") {
 		w.pass(time.Duration(rapid.IntRange(0, 200).Draw(t, "passes")) * 10 * time.Millisecond)
 		q := rapid.SampledFrom(w.queues).Draw(t, "queue")
 		events[rapid.SampledFrom(kinds).Draw(t, "event")](w, q)
 	}
-	w.pass(2 * (waitsMost + 2*leftTwice))
+	w.pass(2 * after)
 }

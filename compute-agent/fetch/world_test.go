@@ -37,6 +37,7 @@ type world struct {
 	locked map[int64]piece                 // work that must not run here, until it is given back
 	pieces int64                           // that have come
 	others int                             // of them: those that must not run here
+	silent bool                            // there is no queue manager
 	late   bool                            // the queue manager says of work that it waits for long
 	advice time.Time                       // when the next comes
 	since  map[compute.QueueName]time.Time // since when the host has known of work that it could have
@@ -66,7 +67,7 @@ const (
 	breakFor  = time.Second           // how long a broker is not asked that has failed
 )
 
-func newWorld(t *rapid.T) *world {
+func newWorld(t *rapid.T, silent bool) *world {
 	w := &world{
 		t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
 		uses:  rapid.Int64Range(0, 9).Draw(t, "uses"),
@@ -91,6 +92,7 @@ func newWorld(t *rapid.T) *world {
 		w.say("queue %s needs %v", q.Name, q.Resources)
 	}
 	w.QueuesRead()
+	w.silent = silent
 	w.advise()
 	w.AdviceRead()
 	return w
@@ -160,7 +162,9 @@ func (w *world) look() {
 
 // advise tells of all queues, as a queue manager does.
 func (w *world) advise() {
-	w.advice = w.now.Add(time.Second)
+	if w.advice = w.now.Add(time.Second); w.silent {
+		return
+	}
 	a := compute.Advice{At: w.now, Rings: true, Full: true}
 	for _, q := range w.queues {
 		about := compute.QueueAdvice{Queue: q.Name, Eligible: 5}
@@ -175,6 +179,9 @@ func (w *world) advise() {
 
 // ring has a queue manager ring the host.
 func (w *world) ring(l compute.Look) {
+	if w.silent {
+		return
+	}
 	if all := w.lies[l.Queue]; len(all) > 0 {
 		l.Oldest = all[0].came
 	}
@@ -297,6 +304,16 @@ func (w *world) may(q compute.Queue) bool {
 	return !w.closed && !w.fails[broker(q.Name)] && w.fits(q) && slices.ContainsFunc(w.lies[q.Name], ours)
 }
 
+// most is how long work may wait. Where nobody rings, each queue is listed once in a minute, and the host leaves work
+// to others twice.
+func (w *world) most() time.Duration {
+	most := waitsMost + time.Duration(w.others)*leftTwice
+	if w.silent {
+		most += time.Minute + time.Duration(w.others)*2*10*longFetch
+	}
+	return most
+}
+
 // judge compares with what a host should do: where it was rung for a queue and has room for work that lies there, it
 // takes some soon, of that queue or of another.
 func (w *world) judge() {
@@ -306,9 +323,9 @@ func (w *world) judge() {
 		switch at, knows := w.since[q.Name]; {
 		case !w.may(q):
 			delete(w.since, q.Name)
-		case !knows && rung[q.Name]:
+		case !knows && (rung[q.Name] || w.silent):
 			w.since[q.Name] = w.now
-		case knows && w.now.Sub(at) > waitsMost+time.Duration(w.others)*leftTwice:
+		case knows && w.now.Sub(at) > w.most():
 			w.wrong("work waits in %s from %s on", q.Name, at.Format("05.00"))
 		}
 	}
