@@ -39,7 +39,7 @@ CLIENT := ./pkg/kafka/... ./pkg/follow/... ./pkg/publish/... ./pkg/kafkatest
 # What cmd/berth and pkg/ui start and measure, the API node and everything in one process, has its races looked for in pkg/api and
 # pkg/celltest, and the pools of pkg/unpack in pkg/kafka.
 SINGLE := . ./cmd/berth ./cmd/berth/measure ./deploy ./compute-agent/offer ./compute-agent/task ./conductor/admit ./conductor/quota ./flavors/catalog \
-	./queues/advise ./queues/plan ./queues/ring ./pkg/cli ./pkg/twins ./pkg/lab/house ./pkg/lab/mutate ./pkg/lab/size ./pkg/lab/testrun ./pkg/ui ./pkg/unpack
+	./queues/advise ./queues/plan ./queues/ring ./pkg/cli ./pkg/twins ./pkg/lab/fleet ./pkg/lab/house ./pkg/lab/mutate ./pkg/lab/size ./pkg/lab/testrun ./pkg/ui ./pkg/unpack
 
 test: ## what shows within minutes that a change is sound; no guests, no whole cells on real Kafka, no race detector
 	cd docs/graphs && $(GO) test ./...

@@ -157,9 +157,12 @@ var arrows = map[string][]string{
 	"pkg/lab/house":   {}, // what is played with Berth's code, and is no part of it
 	"pkg/lab/mutate":  {},
 	"pkg/lab/testrun": {},
-	"pkg/lab/size":    {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save", "pkg/sorted"},
-	"pkg/kafkatest":   {"*"},
-	"cmd":             {"*"},
+	"pkg/lab/fleet": {
+		"pkg/compute", "pkg/wire", "compute-agent/offer", "compute-agent/fetch", "queues/advise", "queues/ring", "queues/save",
+	},
+	"pkg/lab/size":  {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save", "pkg/sorted"},
+	"pkg/kafkatest": {"*"},
+	"cmd":           {"*"},
 	"docs/examples": {
 		"pkg/client", "pkg/compute", "pkg/wire", "pkg/publish", "pkg/publish/", "pkg/follow", "pkg/follow/",
 	},
