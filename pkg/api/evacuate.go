@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -36,14 +38,15 @@ func (s *Server) routeDeadHosts(api huma.API) {
 			"For a host that is dead for certain. What was starting or active there is built elsewhere, with " +
 				"a new attempt; what was being deleted is deleted. What is pinned to it ends with HostLost " +
 				"if it was active and waits for the host otherwise; what was active and is no longer offered " +
-				"ends, too. The answer says what becomes of each. May be repeated; after a 504 it has to be.",
+				"ends, too. With one that ends all of its set ends, until each of that has run. The answer says what " +
+				"becomes of each. May be repeated; after a 504 it has to be.",
 		},
 		{
 			compute.OpForget, "forget", "End what a host had that is gone for good",
 			"For a host that is dead for certain and never comes back. What was active there ends with " +
 				"HostLost, what was starting is built elsewhere, what is pinned to it ends, and the host is " +
-				"not listed any more. The answer says what becomes of each. May be repeated; after a 504 it " +
-				"has to be.",
+				"not listed any more. With one that ends all of its set ends, until each of that has run. The " +
+				"answer says what becomes of each. May be repeated; after a 504 it has to be.",
 		},
 	} {
 		route(s, api, huma.Operation{
@@ -258,35 +261,44 @@ func (s *Server) declareDead(
 // maxFates is how many instances an answer names.
 const maxFates = 1000
 
-// addFates says what a fence makes of what the host has, and of what is pinned to
-// it and queued. A fence does not touch what the host claimed under it.
+// addFates says what a fence makes of what the host has, of what is pinned to
+// it and queued, and of others of their sets. A fence does not touch what the host claimed under it.
 func (s *Server) addFates(out *rest.HostDead, op compute.RequestOp) {
 	touched := slices.DeleteFunc(s.views.instances.onHost(out.Host), func(k entry) bool {
 		// A later epoch than the newest is none: the conductors find that out, and spare nothing for it.
 		return k.instance.State.OnHost() && k.instance.Fence == out.Fence
 	})
+	var lost []*compute.Instance
+	place := map[*compute.Instance]int{} // others last
 	slices.SortFunc(touched, entry.compare)
-	slices.SortStableFunc(touched, func(a, b entry) int { // queued ones last
-		switch on := a.state().OnHost(); {
-		case on == b.state().OnHost():
-			return 0
-		case on:
-			return -1
-		}
-		return 1
+	slices.SortStableFunc(touched, func(a, b entry) int { // before them those that are queued
+		return sorted.TrueFirst(a.state().OnHost(), b.state().OnHost())
 	})
-	for _, k := range touched {
-		i := k.instance
-		fate, reason := compute.FateOf(i, op, s.buildable(i))
-		out.Instances[i.State.String()]++
-		if out.Becomes == nil {
-			out.Becomes = map[string]int{}
+	for n, k := range touched {
+		lost = append(lost, k.instance)
+		place[k.instance] = n - len(touched)
+	}
+	fates := compute.FatesOf(lost, op, s.views.instances.mates, s.buildable)
+	slices.SortStableFunc(fates, func(a, b compute.Foreseen) int {
+		return cmp.Compare(place[a.Instance], place[b.Instance])
+	})
+	for _, f := range fates {
+		i := f.Instance
+		fate := rest.HostFate{
+			ID: i.ID, Project: i.Project, Name: i.Boot.Name, State: i.State.String(), Becomes: f.Becomes, Reason: f.Reason,
 		}
-		out.Becomes[string(fate)]++
+		if place[i] == 0 {
+			fate.Other = true
+			out.Others++
+		} else {
+			out.Instances[i.State.String()]++
+			if out.Becomes == nil {
+				out.Becomes = map[string]int{}
+			}
+			out.Becomes[string(f.Becomes)]++
+		}
 		if len(out.Fates) < maxFates {
-			out.Fates = append(out.Fates, rest.HostFate{
-				ID: i.ID, Project: i.Project, Name: i.Boot.Name, State: i.State.String(), Becomes: fate, Reason: reason,
-			})
+			out.Fates = append(out.Fates, fate)
 		}
 	}
 }

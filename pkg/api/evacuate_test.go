@@ -126,6 +126,40 @@ func TestFatesOfADeadHost(t *testing.T) {
 	})
 }
 
+// What ends with its set is told, on whatever host it is.
+func TestFatesOfASet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.hears(compute.Beacon{Host: "h1"})
+		of := func(host compute.HostID, ran bool) func(*compute.Instance) {
+			return func(i *compute.Instance) {
+				on(host, 0)(i)
+				i.Boot.Rules = compute.RulesOf("", compute.Set{ID: id1, Size: 3, Granted: true}, 0)
+				if ran {
+					i.ActiveAt = time.Now()
+				}
+			}
+		}
+		n.has(
+			instance(id1, "a", compute.StateActive, of("h1", true)), instance(id2, "b", compute.StateStarting, of("h1", false)),
+			instance(id3, "c", compute.StateActive, of("h2", true)), instance(id4, "d", compute.StateActive, on("h2", 0)),
+		)
+		time.Sleep(compute.SilentAfter + time.Second)
+		got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/forget", rest.DeadHost{Fenced: true}), 202)
+		equal(t, "becomes", map[string]int{"ended": 1, "deleted": 1}, got.Becomes)
+		equal(t, "others", 1, got.Others)
+		var fates []string
+		for _, f := range got.Fates {
+			fates = append(fates, fmt.Sprint(f.Name, " ", f.Becomes, " ", f.Reason, " ", f.Other))
+		}
+		equal(t, "fates", []string{
+			"a " + compute.FateEnded.String() + " HostLost false", "b " + compute.FateDeleted.String() + " SetFailed false",
+			"c " + compute.FateDeleted.String() + " SetFailed true",
+		}, fates)
+	})
+}
+
 // toldEverybody wants the fence first, then the request in every partition once.
 func (n *node) toldEverybody(op compute.RequestOp, gone bool) {
 	n.Helper()

@@ -626,6 +626,28 @@ func (v *instances) onHost(h compute.HostID) []entry {
 	return out
 }
 
+// mates lists all of an instance's set that have not ended, itself among them. It looks through its project: a set
+// ends with a host seldom.
+func (v *instances) mates(i *compute.Instance) (out []*compute.Instance) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.byProject[i.Project]
+	if t == nil {
+		return nil
+	}
+	for state, entries := range t.byState {
+		if entries == nil || compute.State(state).Ended() {
+			continue
+		}
+		for k := range entries.From(nil) {
+			if k.instance != nil && k.instance.Boot.Set().ID == i.Boot.Set().ID {
+				out = append(out, k.instance)
+			}
+		}
+	}
+	return out
+}
+
 // An instance whose record a later Berth wrote is in no list and in no count of this
 // node, for what is known of it from before is not true any more. A request for it
 // by its id is refused, and /readyz and a metric say that there are any.

@@ -126,6 +126,9 @@ func fateOf(dead client.HostDead) string {
 	if len(parts) == 0 { // an API node of before: it does not say
 		return had
 	}
+	if dead.Others > 0 {
+		parts = append(parts, fmt.Sprintf("and %d of other hosts or queues end with their sets", dead.Others))
+	}
 	return had + ": " + strings.Join(parts, ", ")
 }
 
@@ -178,9 +181,12 @@ func fates(d client.HostDead) string {
 		if f.Reason != "" {
 			line += " as " + string(f.Reason)
 		}
+		if f.Other {
+			line += ", not of this host"
+		}
 		lines = append(lines, line)
 	}
-	if more := d.Total() - len(lines); more > 0 && len(lines) > 0 {
+	if more := d.Total() + d.Others - len(lines); more > 0 && len(lines) > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")

@@ -53,6 +53,7 @@ type (
 	HostAsked       = rest.HostAsked
 	DeadHost        = rest.DeadHost
 	HostDead        = rest.HostDead
+	HostFate        = rest.HostFate
 	HostCounts      = rest.HostCounts
 	Reason          = rest.Reason
 	State           = rest.State

@@ -99,7 +99,8 @@ type HostDead struct {
 	Fence     compute.FenceEpoch `json:"fence" doc:"What the host claimed under a lower one is meant."`
 	Instances map[string]int     `json:"instances" doc:"How many it had, by state, as far as this node knows; queued are those pinned to it."`
 	Becomes   map[string]int     `json:"becomes,omitempty" doc:"How many of them are rebuilt on other hosts, wait (waits) for this host because they are pinned to it, are ended as errors, and are deleted."`
-	Fates     []HostFate         `json:"fates,omitempty" nullable:"false" doc:"What becomes of each, as far as this node knows; at most 1,000, those on the host first."`
+	Others    int                `json:"others,omitempty" doc:"How many instances of other hosts or queues end with their sets: until each of a set has run, one that is ended ends all."`
+	Fates     []HostFate         `json:"fates,omitempty" nullable:"false" doc:"What becomes of each, as far as this node knows; at most 1,000, those on the host first, others last."`
 }
 
 // HostFate is what becomes of one instance of a dead host.
@@ -109,7 +110,8 @@ type HostFate struct {
 	Name    string             `json:"name,omitempty"`
 	State   string             `json:"state" doc:"What it was."`
 	Becomes compute.Fate       `json:"becomes" enum:"rebuilt,waits,ended,deleted"`
-	Reason  compute.ReasonCode `json:"reason,omitempty" doc:"If it is ended: HostLost or PinnedHostUnavailable."`
+	Reason  compute.ReasonCode `json:"reason,omitempty" doc:"If it is ended: HostLost, PinnedHostUnavailable or SetFailed. If it is deleted with its set: SetFailed."`
+	Other   bool               `json:"other,omitempty" doc:"It is not of this host, and ends with its set."`
 }
 
 // Total is how many instances are meant.

@@ -175,8 +175,9 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 			was = i
 			continue
 		}
-		if was.State.String() != f.State || string(was.Host) != x.Who && was.Boot.Host != compute.HostID(x.Who) ||
-			i.Delete != was.Delete {
+		withSet := i.Reason != nil && i.Reason.Code == compute.SetFailed && strings.Contains(i.Reason.Detail, "declared")
+		there := string(was.Host) == x.Who || was.Boot.Host == compute.HostID(x.Who) || f.Other
+		if was.State.String() != f.State || !there || i.Delete != was.Delete && !withSet {
 			return "" // something else happened to it meanwhile
 		}
 		if i.State == was.State {
@@ -189,13 +190,16 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 		}
 		is := map[compute.State]compute.Fate{
 			compute.StateQueued: compute.FateRebuilt, compute.StateError: compute.FateEnded,
-			compute.StateDeleted: compute.FateDeleted,
+			compute.StateDeleted: compute.FateDeleted, compute.StateDeleting: compute.FateDeleted,
 		}[i.State]
 		others := slices.ContainsFunc(
 			r.words(compute.HostID(x.Who)),
 			func(y Word) bool { return !y.First.Equal(x.First) && y.First.Before(w.Seen) },
 		)
-		if f.Becomes == compute.FateWaits || !declared(was, i) || others {
+		if withSet { // the host of another of its set may be the one
+			others = others || slices.ContainsFunc(r.Words, func(y Word) bool { return y.Who != x.Who && y.First.Before(w.Seen) })
+		}
+		if f.Becomes == compute.FateWaits || !declared(was, i) && !withSet || others {
 			return "" // what waits may go on, and others have a say in what becomes of it
 		}
 		if is != f.Becomes || f.Reason != "" && f.Reason != code {

@@ -101,7 +101,20 @@ func TestCheckWords(t *testing.T) {
 			moves(r, 81, compute.StateQueued, compute.HostLost)
 		},
 		"is built elsewhere, and stays what it was": func(r *Recording) { told(r, compute.FateRebuilt, "") },
-		"right: it becomes what was said":           func(r *Recording) { back(r, 110) },
+		"right: it ends with its set, as was said": func(r *Recording) {
+			told(r, compute.FateEnded, compute.SetFailed)
+			moves(r, 81, compute.StateError, compute.SetFailed)
+		},
+		"active on host-1, is built elsewhere, and becomes error": func(r *Recording) {
+			told(r, compute.FateRebuilt, "")
+			moves(r, 81, compute.StateError, compute.SetFailed)
+		},
+		"right: the host of another of its set was declared dead as well": func(r *Recording) {
+			told(r, compute.FateRebuilt, "")
+			r.Words = append(r.Words, Word{Fault: schedule.Fault{Kind: schedule.FaultWord, Who: "host-2"}, First: moment(30)})
+			moves(r, 81, compute.StateError, compute.SetFailed)
+		},
+		"right: it becomes what was said": func(r *Recording) { back(r, 110) },
 		"attempt 1 runs on host-1, which was declared dead at 81.000s, " +
 			"and heard again at 100.000s": func(r *Recording) {
 			back(r, 131)
