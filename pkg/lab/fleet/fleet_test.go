@@ -15,12 +15,30 @@ import (
 func TestNoHostIsIdle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			w.pass(time.Duration(rapid.IntRange(0, 300).Draw(t, "passes")) * 10 * time.Millisecond)
-			w.happens()
-		}
+		w.play()
 		w.pass(3 * time.Minute)
 	})
+}
+
+// Nor does one where no queue manager is any more, only later.
+func TestNoHostIsIdleWithoutQueueManagers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.play()
+		w.say("the queue manager ends")
+		w.gone = true
+		clear(w.idle)
+		w.play()
+		w.pass(6 * time.Minute)
+	})
+}
+
+// play has some things happen.
+func (w *world) play() {
+	for range rapid.IntRange(1, 60).Draw(w.t, "events") {
+		w.pass(time.Duration(rapid.IntRange(0, 300).Draw(w.t, "passes")) * 10 * time.Millisecond)
+		w.happens()
+	}
 }
 
 // happens has one thing happen.

@@ -90,8 +90,10 @@ func (h *host) endsLater(amount int64) {
 // readLater has the host read advice some time: a fetch of it may last forty seconds.
 func (h *host) readLater() {
 	h.w.in(time.Duration(rapid.IntRange(100, 40_000).Draw(h.w.t, "reads"))*time.Millisecond, func() {
-		h.fetches.Advise(h.w.advice(), h.w.now)
-		h.readLater()
+		if !h.w.gone {
+			h.fetches.Advise(h.w.advice(), h.w.now)
+			h.readLater()
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -23,7 +24,6 @@ type pair struct {
 
 const (
 	idleTime    = 7500 * time.Millisecond // as in the simulation, with what messages take
-	leftTwice   = 4 * time.Second         // more for each piece in the queue that a host has to leave to others
 	savingHeard = 2 * time.Second
 	firstRing   = 3 * time.Second  // where rings are lost: how long the first may count,
 	rungAgain   = 16 * time.Second // and a later one,
@@ -51,6 +51,21 @@ func (h *host) savesFor(q compute.QueueName) bool {
 	return false
 }
 
+// most is how long a host may do nothing, and how much longer for each piece in the queue that it has to leave to others.
+func (w *world) most() (most, leftTwice time.Duration) {
+	const adviceTime = 45 * time.Second // until a host reads advice
+	listed := time.Duration(len(w.queues)/offer.MostListed+1) * longFetch
+	switch {
+	case w.gone && len(w.hosts) > 2:
+		return idleTime + adviceTime + compute.RingsLast + 4*compute.SampleHolds + listed, 2 * listed
+	case w.gone:
+		return idleTime + adviceTime + compute.RingsLast + compute.SampleHolds + listed, 2 * listed
+	case w.lost > 0:
+		return idleTime + min(max(2*w.lost, firstRing), w.lost+rungAgain, unrungTime), 4 * time.Second
+	}
+	return idleTime, 4 * time.Second
+}
+
 // judge compares with what hosts should do: one that has room for work which waits, and may have it, takes some, of this
 // queue or another.
 func (w *world) judge() {
@@ -59,10 +74,7 @@ func (w *world) judge() {
 			h.did = w.now
 		}
 	}
-	most := idleTime
-	if w.lost > 0 {
-		most += min(max(2*w.lost, firstRing), w.lost+rungAgain, unrungTime)
-	}
+	most, leftTwice := w.most()
 	for _, x := range w.work {
 		if x.claimed {
 			continue

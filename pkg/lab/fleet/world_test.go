@@ -35,6 +35,7 @@ type world struct {
 	saver   *save.Saver
 	deaf    time.Time     // until when rings are lost
 	lost    time.Duration // for how long they were in all
+	gone    bool          // there is no queue manager any more
 	idle    map[pair]idle
 	story   []string
 }
@@ -237,6 +238,9 @@ func (w *world) advice() compute.Advice {
 
 // ring has the queue manager tell hosts what it has to.
 func (w *world) ring() {
+	if w.gone {
+		return
+	}
 	rings := w.ringer.Rings(w.now)
 	for i := range rings {
 		rings[i].Look.Oldest = w.oldest(rings[i].Look.Queue)
@@ -319,11 +323,10 @@ func (w *world) next() time.Time {
 			return w.now
 		}
 	}
-	if t := w.ringer.Next(); !t.IsZero() {
-		sooner(latest(t, w.now.Add(time.Millisecond)))
-	}
-	if t := w.saver.Next(); !t.IsZero() {
-		sooner(latest(t, w.now.Add(time.Millisecond)))
+	for _, t := range []time.Time{w.ringer.Next(), w.saver.Next()} {
+		if !t.IsZero() && !w.gone {
+			sooner(latest(t, w.now.Add(time.Millisecond)))
+		}
 	}
 	for _, h := range w.hosts {
 		sooner(h.fetches.Due())
