@@ -269,25 +269,25 @@ func (s *Server) addFates(out *rest.HostDead, op compute.RequestOp) {
 		return k.instance.State.OnHost() && k.instance.Fence == out.Fence
 	})
 	var lost []*compute.Instance
-	place := map[*compute.Instance]int{} // others last
+	place := map[instanceKey]int{} // others last
 	slices.SortFunc(touched, entry.compare)
 	slices.SortStableFunc(touched, func(a, b entry) int { // before them those that are queued
 		return sorted.TrueFirst(a.state().OnHost(), b.state().OnHost())
 	})
 	for n, k := range touched {
 		lost = append(lost, k.instance)
-		place[k.instance] = n - len(touched)
+		place[k.key()] = n - len(touched)
 	}
 	fates := compute.FatesOf(lost, op, s.views.instances.mates, s.buildable)
 	slices.SortStableFunc(fates, func(a, b compute.Foreseen) int {
-		return cmp.Compare(place[a.Instance], place[b.Instance])
+		return cmp.Compare(place[keyOf(a.Instance)], place[keyOf(b.Instance)])
 	})
 	for _, f := range fates {
 		i := f.Instance
 		fate := rest.HostFate{
 			ID: i.ID, Project: i.Project, Name: i.Boot.Name, State: i.State.String(), Becomes: f.Becomes, Reason: f.Reason,
 		}
-		if place[i] == 0 {
+		if place[keyOf(i)] == 0 {
 			fate.Other = true
 			out.Others++
 		} else {
@@ -302,6 +302,8 @@ func (s *Server) addFates(out *rest.HostDead, op compute.RequestOp) {
 		}
 	}
 }
+
+func keyOf(i *compute.Instance) instanceKey { return instanceKey{i.Project, i.ID} }
 
 // buildable says whether there is a queue to build it from, or will be.
 func (s *Server) buildable(i *compute.Instance) bool {

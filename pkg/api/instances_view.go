@@ -626,8 +626,8 @@ func (v *instances) onHost(h compute.HostID) []entry {
 	return out
 }
 
-// mates lists all of an instance's set that have not ended, itself among them. It looks through its project: a set
-// ends with a host seldom.
+// mates lists all of an instance's set that have not ended, itself among them. It looks through all of its project that
+// has not ended: an operator says seldom that a host is dead.
 func (v *instances) mates(i *compute.Instance) (out []*compute.Instance) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -10,7 +10,7 @@ const (
 	FateRebuilt Fate = "rebuilt" // built anew on another host
 	FateWaits   Fate = "waits"   // queued until the host that it is pinned to comes back
 	FateEnded   Fate = "ended"   // ends as error
-	FateDeleted Fate = "deleted" // it was being deleted, and is
+	FateDeleted Fate = "deleted" // it was being deleted, or is with its set
 )
 
 // String is the fate in words.

@@ -19,10 +19,10 @@ type Foreseen struct {
 func FatesOf(
 	lost []*Instance, op RequestOp, mates func(*Instance) []*Instance, buildable func(*Instance) bool,
 ) []Foreseen {
-	f := foresight{mates: mates, at: map[InstanceID]int{}}
+	f := foresight{mates: mates, at: map[instanceOf]int{}, sets: map[instanceOf][]*Instance{}}
 	byID := func(a, b *Instance) int { return cmp.Compare(a.ID, b.ID) }
 	for _, i := range slices.SortedFunc(slices.Values(lost), byID) { // as conductors go through them
-		if _, ended := f.at[i.ID]; ended {
+		if _, ended := f.at[keyOf(i)]; ended {
 			continue // with its set
 		}
 		fate, why := FateOf(i, op, buildable(i))
@@ -36,23 +36,36 @@ func FatesOf(
 
 type foresight struct {
 	mates func(*Instance) []*Instance
+	sets  map[instanceOf][]*Instance // mates, asked for once
 	all   []Foreseen
-	at    map[InstanceID]int // in all
+	at    map[instanceOf]int // in all
 }
 
+// instanceOf is an instance of a project: an id may be in two.
+type instanceOf struct {
+	Project
+	InstanceID
+}
+
+func keyOf(i *Instance) instanceOf { return instanceOf{i.Project, i.ID} }
+
 func (f *foresight) note(i *Instance, fate Fate, why ReasonCode) {
-	n, known := f.at[i.ID]
+	n, known := f.at[keyOf(i)]
 	if !known {
 		n = len(f.all)
-		f.at[i.ID], f.all = n, append(f.all, Foreseen{})
+		f.at[keyOf(i)], f.all = n, append(f.all, Foreseen{})
 	}
 	f.all[n] = Foreseen{i, fate, why}
 }
 
 // failed ends the others of a set of which one fails, unless each has run.
 func (f *foresight) failed(i *Instance) {
-	left := slices.DeleteFunc(slices.Clone(f.mates(i)), func(m *Instance) bool {
-		n, known := f.at[m.ID]
+	set := instanceOf{i.Project, i.Boot.Set().ID}
+	if _, asked := f.sets[set]; !asked {
+		f.sets[set] = f.mates(i)
+	}
+	left := slices.DeleteFunc(slices.Clone(f.sets[set]), func(m *Instance) bool {
+		n, known := f.at[keyOf(m)]
 		return m.ID == i.ID || known && (f.all[n].Becomes == FateEnded || f.all[n].Becomes == FateDeleted)
 	})
 	ran := func(m *Instance) bool { return !m.ActiveAt.IsZero() }
@@ -60,7 +73,7 @@ func (f *foresight) failed(i *Instance) {
 		return
 	}
 	for _, m := range left {
-		_, moved := f.at[m.ID]
+		_, moved := f.at[keyOf(m)]
 		switch {
 		case m.State == StateQueued || moved:
 			f.note(m, FateEnded, SetFailed)

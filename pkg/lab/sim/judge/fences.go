@@ -202,10 +202,16 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 		if f.Becomes == compute.FateWaits || !declared(was, i) && !withSet || others {
 			return "" // what waits may go on, and others have a say in what becomes of it
 		}
+		if f.Reason == compute.SetFailed && !withSet {
+			return "" // so here
+		}
 		if is != f.Becomes || f.Reason != "" && f.Reason != code {
 			return fmt.Sprintf("becomes %s at %s: %s", i.State, r.At(w.Seen), i.Reason)
 		}
 		return ""
+	}
+	if f.Reason == compute.SetFailed {
+		return "" // another of its set may have run, or gone, before its conductor heard the word
 	}
 	if f.Becomes != compute.FateWaits && was.State.String() == f.State && !r.Settled.IsZero() && was.Version > 0 {
 		return "stays what it was"
