@@ -195,6 +195,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		}
 	}
 	room = f.beginFirst(q, room, has.Slots, sessions, plan, o)
+	maps.DeleteFunc(o.others, func(q compute.QueueName, _ bool) bool { return f.waitsOn(q) })
 	planned := offer.Plan(room, plan, has.Slots)
 	for _, p := range planned {
 		for _, c := range p.Listed {

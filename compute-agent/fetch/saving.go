@@ -124,6 +124,7 @@ func (f *Fetcher) beginFirst(
 			continue // a fetch is open in its session
 		}
 		if f.first == c.Queue && slots-len(f.open) < 2 && f.othersTurn(c, room, plan, slots) {
+			plan[i].Candidates = without(plan[i].Candidates, c.Queue)
 			continue
 		}
 		in := room
@@ -155,13 +156,15 @@ func (f *Fetcher) beginFirst(
 func (f *Fetcher) othersTurn(first offer.Candidate, room offer.Room, plan []offer.Session, slots int) bool {
 	rest := slices.Clone(plan)
 	for i, s := range rest {
-		rest[i].Candidates = slices.DeleteFunc(slices.Clone(s.Candidates), func(c offer.Candidate) bool {
-			return c.Queue == first.Queue
-		})
+		rest[i].Candidates = without(s.Candidates, first.Queue)
 	}
 	return slices.ContainsFunc(offer.Plan(f.forOthers(room), rest, slots), func(p offer.Planned) bool {
 		return slices.ContainsFunc(p.Listed, func(c offer.Candidate) bool { return c.Called() })
 	})
+}
+
+func without(all []offer.Candidate, q compute.QueueName) []offer.Candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c offer.Candidate) bool { return c.Queue == q })
 }
 
 // firsts are the candidates that go before others.
