@@ -158,7 +158,8 @@ var arrows = map[string][]string{
 	"pkg/lab/mutate":  {},
 	"pkg/lab/testrun": {},
 	"pkg/lab/fleet": {
-		"pkg/compute", "pkg/wire", "compute-agent/offer", "compute-agent/fetch", "queues/advise", "queues/ring", "queues/save",
+		"pkg/compute", "pkg/wire", "compute-agent/offer", "compute-agent/fetch", "queues/advise", "queues/ring",
+		"queues/save",
 	},
 	"pkg/lab/size":  {"pkg/compute", "compute-agent/offer", "queues/advise", "queues/save", "pkg/sorted"},
 	"pkg/kafkatest": {"*"},

@@ -21,10 +21,7 @@ func (d *fixture) failed(queue string) {
 // Work of a high class is said to lie at a broker that does not answer this host: it takes other work meanwhile.
 func TestABrokerThatFailsHoldsUpNoLowerClass(t *testing.T) {
 	d := newFixture(t)
-	tier := compute.Queue{Name: "a", Flavor: "a",
-		Resources: compute.Resources{compute.VCPU: 10}}.Tier(compute.PriorityHigh)
-	tier.Group, tier.TopicID = "g", "t"
-	d.SetQueue(tier, d.now)
+	d.addTier("a", compute.PriorityHigh, 10)
 	d.add("b 10")
 	d.rings("a.priority-high", 1)
 	d.rings("b", 1)

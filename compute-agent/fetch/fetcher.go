@@ -188,19 +188,13 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
-	o := opened{chosen: q.when, began: now, room: has.Room, others: map[compute.QueueName]bool{}}
-	for _, refs := range q.at {
-		for _, ref := range refs {
-			o.others[ref.Name] = true
-		}
-	}
+	o := opened{chosen: q.when, began: now, room: has.Room, others: q.placed()}
 	room = f.beginFirst(q, room, has.Slots, sessions, plan, o)
 	maps.DeleteFunc(o.others, func(q compute.QueueName, _ bool) bool { return f.waitsOn(q) })
 	planned := offer.Plan(room, plan, has.Slots)
 	for _, p := range planned {
 		for _, c := range p.Listed {
 			delete(o.others, c.Queue)
-			f.first = ""
 		}
 	}
 	for i, p := range planned {

@@ -44,6 +44,17 @@ func (q *Question) Rest(ctx context.Context) bool {
 	return n > 0
 }
 
+// placed are the queues that can be fetched now, of those chosen.
+func (q *Question) placed() map[compute.QueueName]bool {
+	queues := map[compute.QueueName]bool{}
+	for _, refs := range q.at {
+		for _, ref := range refs {
+			queues[ref.Name] = true
+		}
+	}
+	return queues
+}
+
 func (f *Fetcher) ref(name compute.QueueName) wire.QueueRef {
 	q := f.queues[name]
 	return wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}

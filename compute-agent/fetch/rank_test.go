@@ -12,13 +12,17 @@ import (
 // tiered is a host with room for one of a queue that has both tiers, all at one broker.
 func tiered(t *testing.T) *fixture {
 	d := newFixture(t)
-	q := compute.Queue{Name: "q", Flavor: "q", Resources: compute.Resources{compute.VCPU: 10}}
 	for _, p := range compute.Priorities() {
-		tier := q.Tier(p)
-		tier.Group, tier.TopicID = "g", "t"
-		d.SetQueue(tier, d.now)
+		d.addTier("q", p, 10)
 	}
 	return d
+}
+
+// addTier lists the queue of a class: how many processors its work needs.
+func (d *fixture) addTier(base compute.QueueName, p compute.Priority, needs int64) {
+	q := compute.Queue{Name: base, Resources: compute.Resources{compute.VCPU: needs}}.Tier(p)
+	q.Group, q.TopicID = "g", "t"
+	d.SetQueue(q, d.now)
 }
 
 func (d *fixture) rings(q compute.QueueName, minutes int) {
@@ -67,14 +71,9 @@ func TestAHostLooksIntoTheTierAbove(t *testing.T) {
 // of its class or of another.
 func TestAHoldOfWorkThatWentHoldsUpNothing(t *testing.T) {
 	d := newFixture(t)
-	for name, q := range map[compute.QueueName]struct {
-		class compute.Priority
-		needs int64
-	}{"a": {compute.PriorityHigh, 1}, "b": {compute.PriorityHigh, 10}, "c": {compute.PriorityLow, 1}} {
-		tier := compute.Queue{Name: name, Resources: compute.Resources{compute.VCPU: q.needs}}.Tier(q.class)
-		tier.Group, tier.TopicID = "g", "t"
-		d.SetQueue(tier, d.now)
-	}
+	d.addTier("a", compute.PriorityHigh, 1)
+	d.addTier("b", compute.PriorityHigh, 10)
+	d.addTier("c", compute.PriorityLow, 1)
 	d.Ring(compute.Look{Queue: "a.priority-high", Hold: time.Minute, Oldest: d.now.Add(-5 * time.Second)}, d.now)
 	d.Ring(compute.Look{Queue: "b.priority-high", Oldest: d.now.Add(-time.Second)}, d.now)
 	d.rings("c.priority-low", 1)
@@ -102,8 +101,8 @@ func TestAHoldInTheLastSlotHoldsUpNothing(t *testing.T) {
 	d.told("open b 100ms")
 }
 
-// A host that waits on a queue does so for a moment only where it was rung for another one, at another broker, for which
-// it has no room beside.
+// A host that waits on a queue does so for a moment only where it was rung for another one, at another broker, for
+// which it has no room beside.
 func TestAHostWaitsForAMomentWhereItWasRungElsewhere(t *testing.T) {
 	d := newFixture(t, "a1 7", "a2 6", "b 5")
 	d.ring(compute.Look{Queue: "a1", Hold: time.Minute})

@@ -155,7 +155,7 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 	if wait == 0 {
 		wait = f.untilOwed(o)
 	}
-	f.open[session] = o
+	f.open[session], f.first = o, ""
 	f.o.Opened()
 	refs = slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] })
 	f.o.Puller.Open(session, refs, wait)

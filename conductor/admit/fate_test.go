@@ -38,7 +38,8 @@ func TestFateIsWhatHappens(t *testing.T) {
 	}
 }
 
-func foreseen(t *testing.T, told string, op compute.RequestOp, buildable bool) {
+// storyOf tells a story, after which nothing is offered any more if it is not buildable.
+func storyOf(t *testing.T, told string, buildable bool) *story {
 	t.Helper()
 	s := newStory(t)
 	s.tell(t, strings.ReplaceAll(told, "; ", "\n"))
@@ -46,6 +47,12 @@ func foreseen(t *testing.T, told string, op compute.RequestOp, buildable bool) {
 		clear(s.view.Flavors)
 		clear(s.view.Queues)
 	}
+	return s
+}
+
+func foreseen(t *testing.T, told string, op compute.RequestOp, buildable bool) {
+	t.Helper()
+	s := storyOf(t, told, buildable)
 	before := *s.state.Instance(long("1"))
 	fate, reason := compute.FateOf(&before, op, buildable)
 	s.state.step(Requested{Request: compute.Request{Op: op, Host: "h1", At: s.now}}, s.view, s.now)
@@ -87,12 +94,7 @@ func TestFateOfASet(t *testing.T) {
 
 func foreseenOfASet(t *testing.T, told string, op compute.RequestOp, buildable bool) {
 	t.Helper()
-	s := newStory(t)
-	s.tell(t, strings.ReplaceAll(told, "; ", "\n"))
-	if !buildable {
-		clear(s.view.Flavors)
-		clear(s.view.Queues)
-	}
+	s := storyOf(t, told, buildable)
 	var all, lost []*compute.Instance
 	for _, id := range []string{"11", "12", "13"} {
 		is := *s.state.Instance(long(id))

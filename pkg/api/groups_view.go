@@ -18,24 +18,14 @@ func (t *projectIndex) addMember(k *entry) {
 	if !k.member() {
 		return
 	}
-	g := k.boot().Group()
-	if t.byGroup[g] == nil {
-		if t.byGroup == nil {
-			t.byGroup = map[compute.GroupName]map[*entry]bool{}
-		}
-		t.byGroup[g] = map[*entry]bool{}
-	}
-	t.byGroup[g][k] = true
+	addIn(&t.byGroup, k.boot().Group(), k)
 }
 
 func (t *projectIndex) removeMember(k *entry) {
 	if !k.member() {
 		return
 	}
-	g := k.boot().Group()
-	if delete(t.byGroup[g], k); len(t.byGroup[g]) == 0 {
-		delete(t.byGroup, g)
-	}
+	removeIn(t.byGroup, k.boot().Group(), k)
 }
 
 // countMembers is how many instances a group has that have not ended.

@@ -419,6 +419,27 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// checkSets compares what is of each set.
+func checkSets(t *rapid.T, v *instances, model map[instanceKey]entry) {
+	mates := func(a, b *compute.Instance) bool {
+		return a != nil && !a.State.Ended() && a.Project == b.Project && a.Boot.Set().ID == b.Boot.Set().ID
+	}
+	for _, k := range model {
+		if k.instance == nil || k.instance.Boot.Set().ID == "" {
+			continue
+		}
+		want := 0
+		for _, other := range model {
+			if mates(other.instance, k.instance) {
+				want++
+			}
+		}
+		if got := len(v.mates(k.instance)); got != want {
+			t.Fatalf("%d of set %s, not %d", got, k.instance.Boot.Set().ID, want)
+		}
+	}
+}
+
 // TestViewsMatchADumbOne: after any sequence of records the indexes say what a
 // plain scan of the newest records says.
 func TestViewsMatchADumbOne(t *testing.T) {
@@ -480,6 +501,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 				model[at] = entry{instance: i, listedAt: place}
 			}
 			checkViews(rt, v, model, queues)
+			checkSets(rt, v, model)
 			checkLists(rt, v, model, states)
 		}
 	})

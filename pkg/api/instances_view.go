@@ -41,6 +41,7 @@ import (
 //	a project's, by queue or flavor    byProject[p].byQueue, byFlavor
 //	a project's, by name, or a part    byProject[p].byName, byID
 //	the members of a group             byProject[p].byGroup
+//	the instances of a set             byProject[p].bySet
 //	the placeholders of a reservation  byProject[p].byReservation
 //	a project's usage                  byProject[p].used
 //	how many need or wait in a queue   byQueue[q].needed, queued
@@ -89,6 +90,7 @@ type projectIndex struct {
 	byName        *sorted.List[*entry]                            // by name; all that the project has
 	byID          *sorted.List[*entry]                            // by id; all that the project has
 	byGroup       map[compute.GroupName]map[*entry]bool           // those that have not ended; nil: none is in a group
+	bySet         map[compute.InstanceID]map[*entry]bool          // those that have not ended; nil: none is in a set
 	byReservation map[compute.ReservationName]map[*entry]bool     // placeholders, ended ones too; nil: none
 	used          compute.PartAmounts                             // by those that count; no zeros
 }
@@ -344,10 +346,7 @@ func (v *instances) add(now entry) *entry {
 	}
 	t.add(k)
 	if h := k.host(); h != "" {
-		if v.byHost[h] == nil {
-			v.byHost[h] = map[*entry]bool{}
-		}
-		v.byHost[h][k] = true
+		addIn(&v.byHost, h, k)
 	}
 	if k.needsQueue() {
 		v.work(k.queue()).count(k, 1)
@@ -382,6 +381,9 @@ func (t *projectIndex) add(k *entry) {
 	addTo(t.byQueue, k.queue(), k)
 	addTo(t.byFlavor, k.boot().Flavor, k)
 	t.addMember(k)
+	if k.inSet() {
+		addIn(&t.bySet, k.boot().Set().ID, k)
+	}
 	t.addPlaceholder(k)
 	t.addUsage(k, 1)
 }
@@ -400,6 +402,27 @@ func removeFrom[N comparable](lists map[N]*sorted.List[*entry], name N, k *entry
 		delete(lists, name)
 	}
 }
+
+// addIn adds to what is of one name, which is made with its first.
+func addIn[N comparable](sets *map[N]map[*entry]bool, name N, k *entry) {
+	if *sets == nil {
+		*sets = map[N]map[*entry]bool{}
+	}
+	if (*sets)[name] == nil {
+		(*sets)[name] = map[*entry]bool{}
+	}
+	(*sets)[name][k] = true
+}
+
+// removeIn takes from what is of one name, which goes with its last.
+func removeIn[N comparable](sets map[N]map[*entry]bool, name N, k *entry) {
+	if delete(sets[name], k); len(sets[name]) == 0 {
+		delete(sets, name)
+	}
+}
+
+// inSet says whether an entry is of a set, and has not ended.
+func (k entry) inSet() bool { return k.boot().Set().ID != "" && !k.state().Ended() }
 
 // count counts an instance n times more.
 func (w *queueWork) count(k *entry, n int) {
@@ -437,10 +460,7 @@ func (v *instances) remove(at instanceKey) entry {
 	if t := v.byProject[at.project]; t.remove(k) == 0 {
 		delete(v.byProject, at.project)
 	}
-	h := k.host()
-	if delete(v.byHost[h], k); len(v.byHost[h]) == 0 {
-		delete(v.byHost, h)
-	}
+	removeIn(v.byHost, k.host(), k)
 	if k.waitsInQueue() {
 		v.work(k.line()).waiting.Remove(k)
 	}
@@ -462,6 +482,9 @@ func (t *projectIndex) remove(k *entry) int {
 	removeFrom(t.byQueue, k.queue(), k)
 	removeFrom(t.byFlavor, k.boot().Flavor, k)
 	t.removeMember(k)
+	if k.inSet() {
+		removeIn(t.bySet, k.boot().Set().ID, k)
+	}
 	t.removePlaceholder(k)
 	t.addUsage(k, -1)
 	return t.byName.Len()
@@ -626,8 +649,7 @@ func (v *instances) onHost(h compute.HostID) []entry {
 	return out
 }
 
-// mates lists all of an instance's set that have not ended, itself among them. It looks through all of its project that
-// has not ended: an operator says seldom that a host is dead.
+// mates lists all of an instance's set that have not ended, itself among them, in no order. Each has a record.
 func (v *instances) mates(i *compute.Instance) (out []*compute.Instance) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -635,14 +657,9 @@ func (v *instances) mates(i *compute.Instance) (out []*compute.Instance) {
 	if t == nil {
 		return nil
 	}
-	for state, entries := range t.byState {
-		if entries == nil || compute.State(state).Ended() {
-			continue
-		}
-		for k := range entries.From(nil) {
-			if k.instance != nil && k.instance.Boot.Set().ID == i.Boot.Set().ID {
-				out = append(out, k.instance)
-			}
+	for k := range t.bySet[i.Boot.Set().ID] {
+		if k.instance != nil {
+			out = append(out, k.instance)
 		}
 	}
 	return out

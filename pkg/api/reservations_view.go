@@ -150,26 +150,14 @@ func (s *presenter) waitingToHold(i *compute.Instance) *compute.Reason {
 
 // addPlaceholder and removePlaceholder keep which placeholders are of which reservation.
 func (t *projectIndex) addPlaceholder(k *entry) {
-	n := k.boot().Placeholder().Of
-	if n == "" {
-		return
+	if n := k.boot().Placeholder().Of; n != "" {
+		addIn(&t.byReservation, n, k)
 	}
-	if t.byReservation == nil {
-		t.byReservation = map[compute.ReservationName]map[*entry]bool{}
-	}
-	if t.byReservation[n] == nil {
-		t.byReservation[n] = map[*entry]bool{}
-	}
-	t.byReservation[n][k] = true
 }
 
 func (t *projectIndex) removePlaceholder(k *entry) {
-	n := k.boot().Placeholder().Of
-	if n == "" {
-		return
-	}
-	if delete(t.byReservation[n], k); len(t.byReservation[n]) == 0 {
-		delete(t.byReservation, n)
+	if n := k.boot().Placeholder().Of; n != "" {
+		removeIn(t.byReservation, n, k)
 	}
 }
 

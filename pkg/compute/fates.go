@@ -19,9 +19,8 @@ type Foreseen struct {
 func FatesOf(
 	lost []*Instance, op RequestOp, mates func(*Instance) []*Instance, buildable func(*Instance) bool,
 ) []Foreseen {
-	f := foresight{mates: mates, at: map[instanceOf]int{}, sets: map[instanceOf][]*Instance{}}
-	byID := func(a, b *Instance) int { return cmp.Compare(a.ID, b.ID) }
-	for _, i := range slices.SortedFunc(slices.Values(lost), byID) { // as conductors go through them
+	f := foresight{mates: mates, at: map[instanceOf]int{}}
+	for _, i := range inOrder(lost) {
 		if _, ended := f.at[keyOf(i)]; ended {
 			continue // with its set
 		}
@@ -36,7 +35,6 @@ func FatesOf(
 
 type foresight struct {
 	mates func(*Instance) []*Instance
-	sets  map[instanceOf][]*Instance // mates, asked for once
 	all   []Foreseen
 	at    map[instanceOf]int // in all
 }
@@ -49,6 +47,11 @@ type instanceOf struct {
 
 func keyOf(i *Instance) instanceOf { return instanceOf{i.Project, i.ID} }
 
+// inOrder is the order in which conductors go through them.
+func inOrder(all []*Instance) []*Instance {
+	return slices.SortedFunc(slices.Values(all), func(a, b *Instance) int { return cmp.Compare(a.ID, b.ID) })
+}
+
 func (f *foresight) note(i *Instance, fate Fate, why ReasonCode) {
 	n, known := f.at[keyOf(i)]
 	if !known {
@@ -60,11 +63,7 @@ func (f *foresight) note(i *Instance, fate Fate, why ReasonCode) {
 
 // failed ends the others of a set of which one fails, unless each has run.
 func (f *foresight) failed(i *Instance) {
-	set := instanceOf{i.Project, i.Boot.Set().ID}
-	if _, asked := f.sets[set]; !asked {
-		f.sets[set] = f.mates(i)
-	}
-	left := slices.DeleteFunc(slices.Clone(f.sets[set]), func(m *Instance) bool {
+	left := slices.DeleteFunc(inOrder(f.mates(i)), func(m *Instance) bool {
 		n, known := f.at[keyOf(m)]
 		return m.ID == i.ID || known && (f.all[n].Becomes == FateEnded || f.all[n].Becomes == FateDeleted)
 	})

@@ -67,17 +67,17 @@ func TestManyPullers(t *testing.T) {
 		if len(seen) != records || sum.Records != records || sum.AcksRefused+sum.AcksUnknown+sum.Sessions != 0 {
 			t.Errorf("%d of %d records came: %+v", len(seen), records, sum)
 		}
-		for _, q := range finishedOrBehind(t, cfg, qs) {
+		for _, q := range unfinished(t, cfg, qs) {
 			t.Errorf("queue %s: finished up to %d of %d", q.Queue.Name, q.Start, q.LogEnd)
 		}
 	})
 }
 
-// finishedOrBehind are the queues that are not finished. What the brokers wrote down last may be behind where several
+// unfinished are the queues that are not finished. What the brokers wrote down last may be behind where several
 // hosts acknowledged at once (admin.QueueProgress.Start): where it seems to be, an acknowledgement that is alone tells.
-func finishedOrBehind(t testing.TB, cfg kafka.Config, qs []wire.QueueRef) (left []admin.QueueProgress) {
+func unfinished(t testing.TB, cfg kafka.Config, qs []wire.QueueRef) (left []admin.QueueProgress) {
 	t.Helper()
-	unfinished := func(refs []wire.QueueRef) (some []admin.QueueProgress) {
+	seem := func(refs []wire.QueueRef) (some []admin.QueueProgress) {
 		for _, q := range progress(t, clienttest.Admin(t, cfg), refs) {
 			if q.Err != nil || q.Start != q.LogEnd {
 				some = append(some, q)
@@ -87,7 +87,7 @@ func finishedOrBehind(t testing.TB, cfg kafka.Config, qs []wire.QueueRef) (left 
 	}
 	p := pull(t, cfg, Options{MaxWait: time.Second})
 	defer p.end()
-	for i, q := range unfinished(qs) {
+	for i, q := range seem(qs) {
 		fill(t, cfg, []compute.QueueName{q.Queue.Name}, 1)
 		r := p.record(t, q.Queue)
 		if r.Ref.Offset != q.LogEnd {
@@ -95,7 +95,7 @@ func finishedOrBehind(t testing.TB, cfg kafka.Config, qs []wire.QueueRef) (left 
 		}
 		p.Ack(r.Ref, wire.AckAccept)
 		p.settled(t, uint64(i+1))
-		left = append(left, unfinished([]wire.QueueRef{q.Queue})...)
+		left = append(left, seem([]wire.QueueRef{q.Queue})...)
 	}
 	return left
 }

@@ -41,11 +41,14 @@ func (w *world) play() {
 	}
 }
 
+// kinds are what happens; boots most often.
+var kinds = []string{"boot", "boot", "boot", "boots", "picky", "again", "delete", "close", "elect", "lose"}
+
 // happens has one thing happen.
 func (w *world) happens() {
 	q := rapid.SampledFrom(w.queues).Draw(w.t, "queue")
 	h := rapid.SampledFrom(w.hosts).Draw(w.t, "host")
-	switch rapid.SampledFrom([]string{"boot", "boot", "boot", "boots", "picky", "again", "delete", "close", "elect", "lose"}).Draw(w.t, "event") {
+	switch rapid.SampledFrom(kinds).Draw(w.t, "event") {
 	case "boot":
 		w.boot(q, nil, nil)
 	case "boots":

@@ -51,7 +51,14 @@ func (h *host) savesFor(q compute.QueueName) bool {
 	return false
 }
 
-// most is how long a host may do nothing, and how much longer for each piece in the queue that it has to leave to others.
+// may says whether a host may have work now, and has room for it.
+func (h *host) may(x *piece) bool {
+	fits := x.queue.Resources[compute.VCPU] <= h.has-h.uses && x.queue.Accepts(traits(h))
+	return fits && !slices.Contains(x.avoid, h.id) && !h.savesFor(x.queue.Name)
+}
+
+// most is how long a host may do nothing, and how much longer for each piece in the queue that it has to leave to
+// others.
 func (w *world) most() (most, leftTwice time.Duration) {
 	const adviceTime = 45 * time.Second // until a host reads advice
 	listed := time.Duration(len(w.queues)/offer.MostListed+1) * longFetch
@@ -66,8 +73,8 @@ func (w *world) most() (most, leftTwice time.Duration) {
 	return idleTime, 4 * time.Second
 }
 
-// judge compares with what hosts should do: one that has room for work which waits, and may have it, takes some, of this
-// queue or another.
+// judge compares with what hosts should do: one that has room for work which waits, and may have it, takes some, of
+// this queue or another.
 func (w *world) judge() {
 	for _, h := range w.hosts {
 		if h.building > 0 || h.closed {
@@ -76,9 +83,6 @@ func (w *world) judge() {
 	}
 	most, leftTwice := w.most()
 	for _, x := range w.work {
-		if x.claimed {
-			continue
-		}
 		behind := 0
 		for _, y := range w.waits(x.queue.Name) {
 			if len(y.avoid)+len(y.failed) > 0 {
@@ -87,11 +91,10 @@ func (w *world) judge() {
 		}
 		for _, h := range w.hosts {
 			p := pair{x, h}
-			may := !slices.Contains(x.avoid, h.id) && x.queue.Accepts(traits(h)) && x.queue.Resources[compute.VCPU] <= h.has-h.uses && !h.savesFor(x.queue.Name)
 			taken := x.locked != "" && !slices.Contains(x.avoid, x.locked) // its claim is on its way
 			is, known := w.idle[p]
 			switch {
-			case !may || taken:
+			case !h.may(x) || taken:
 				delete(w.idle, p)
 			case !known || is.since.Before(h.did):
 				w.idle[p] = idle{w.now, behind}

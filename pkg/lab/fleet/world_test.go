@@ -50,7 +50,7 @@ type piece struct {
 	failed   []compute.HostID
 	locked   compute.HostID // a host has it
 	delivery int16
-	claimed  bool
+	over     bool // it waits no more
 }
 
 // event is what happens at a moment.
@@ -149,7 +149,7 @@ func (w *world) boot(q compute.Queue, avoid, failed []compute.HostID) {
 	w.say("%s comes into %s, avoids %v, failed on %v", x.key, q.Name, avoid, failed)
 	w.lies(q)
 	w.in(managerHears, func() {
-		if !x.claimed {
+		if !x.over {
 			w.ringer.Came(q.Name, ring.Work{Key: x.key, Due: x.came, Avoid: x.avoid, Failed: x.failed}, w.now)
 			w.advisor.MarkDirty(q.Name)
 		}
@@ -162,21 +162,21 @@ const managerHears = 5 * time.Millisecond
 // claimed has a claim be granted.
 func (w *world) claimed(x *piece, by compute.HostID) {
 	w.say("%s is granted %s", by, x.key)
-	x.claimed = true
-	w.work = slices.DeleteFunc(w.work, func(y *piece) bool { return x == y })
-	w.in(managerHears, func() {
-		w.ringer.Went(x.queue.Name, x.key, true, w.now)
-		w.advisor.MarkDirty(x.queue.Name)
-	})
+	w.leaves(x, true)
 }
 
 // cancel has work go that nobody has.
 func (w *world) cancel(x *piece) {
 	w.say("%s is deleted", x.key)
-	x.claimed = true
+	w.leaves(x, false)
+}
+
+// leaves has work wait no more, and the queue manager hear it.
+func (w *world) leaves(x *piece, claimed bool) {
+	x.over = true
 	w.work = slices.DeleteFunc(w.work, func(y *piece) bool { return x == y })
 	w.in(managerHears, func() {
-		w.ringer.Went(x.queue.Name, x.key, false, w.now)
+		w.ringer.Went(x.queue.Name, x.key, claimed, w.now)
 		w.advisor.MarkDirty(x.queue.Name)
 	})
 }

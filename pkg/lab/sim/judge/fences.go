@@ -197,23 +197,21 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 			func(y Word) bool { return !y.First.Equal(x.First) && y.First.Before(w.Seen) },
 		)
 		if withSet { // the host of another of its set may be the one
-			others = others || slices.ContainsFunc(r.Words, func(y Word) bool { return y.Who != x.Who && y.First.Before(w.Seen) })
+			elsewhere := func(y Word) bool { return y.Who != x.Who && y.First.Before(w.Seen) }
+			others = others || slices.ContainsFunc(r.Words, elsewhere)
 		}
-		if f.Becomes == compute.FateWaits || !declared(was, i) && !withSet || others {
-			return "" // what waits may go on, and others have a say in what becomes of it
-		}
-		if f.Reason == compute.SetFailed && !withSet {
-			return "" // so here
+		byWord := withSet || declared(was, i) && f.Reason != compute.SetFailed
+		if f.Becomes == compute.FateWaits || !byWord || others {
+			return "" // what waits may go on, and others, of its set too, have a say in what becomes of it
 		}
 		if is != f.Becomes || f.Reason != "" && f.Reason != code {
 			return fmt.Sprintf("becomes %s at %s: %s", i.State, r.At(w.Seen), i.Reason)
 		}
 		return ""
 	}
-	if f.Reason == compute.SetFailed {
-		return "" // another of its set may have run, or gone, before its conductor heard the word
-	}
-	if f.Becomes != compute.FateWaits && was.State.String() == f.State && !r.Settled.IsZero() && was.Version > 0 {
+	// Others of a set may have run, or gone, before their conductor heard the word: then it stays.
+	stays := f.Becomes == compute.FateWaits || f.Reason == compute.SetFailed
+	if !stays && was.State.String() == f.State && !r.Settled.IsZero() && was.Version > 0 {
 		return "stays what it was"
 	}
 	return ""

@@ -372,7 +372,7 @@ func (s Schedule) Hides(h compute.HostID, from, to time.Duration) bool {
 	})
 }
 
-// DelaysEffects says whether, at a moment, what conductors publish may be held up, or its answers are.
+// DelaysEffects says whether, at a moment, what conductors publish may be held up, or the answers to it.
 func (s Schedule) DelaysEffects(at time.Duration) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		switch {
