@@ -24,9 +24,14 @@ func TestCorruptBatchHoldsUpItsPartitionAlone(t *testing.T) {
 				}
 				var corrupt atomic.Bool
 				corrupt.Store(first)
+				spoilt := make(chan struct{}, 1)
 				c.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 					c.KeepControl()
 					if req := k.(*kmsg.FetchRequest); corrupt.Load() && c.CurrentNode() == lone {
+						select {
+						case spoilt <- struct{}{}:
+						default:
+						}
 						return brokertest.SpoiltAnswer(req), nil, true
 					}
 					return nil, nil, false
@@ -35,8 +40,10 @@ func TestCorruptBatchHoldsUpItsPartitionAlone(t *testing.T) {
 				if !first {
 					brokertest.Await(t, r.Ready(), "the reader is ready")
 					corrupt.Store(true)
+					// The fetch that was open by then would be answered with what is published next.
+					brokertest.Await(t, spoilt, "a fetch is answered with a corrupt batch")
 				}
-				brokertest.Put(t, c.Cfg, "r.x", 1, "held up") // ends the fetch that is open
+				brokertest.Put(t, c.Cfg, "r.x", 1, "held up")
 				for _, value := range []string{"one", "two", "three"} {
 					brokertest.Put(t, c.Cfg, "r.x", 0, value)
 					if values, _ := r.upTo(t, value); len(values) != 1 {
