@@ -53,7 +53,8 @@ func checkDenied(r *Recording) (wrong []Violation) {
 
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
 // the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
-// repeated, or where what was sent before it is not answered yet, so that no position is written with it.
+// repeated, or where what was sent before it is not answered yet, so that no position is written with it, as while a
+// fault holds it up and for a while after.
 func (r *Recording) mayForget(d Denied) bool {
 	times := 0
 	for _, c := range r.Claims {
@@ -64,7 +65,8 @@ func (r *Recording) mayForget(d Denied) bool {
 	byRule := d.Reason != nil && d.Reason.Code == compute.GroupRule
 	i := r.last()[d.Instance]
 	ofSet := i.Boot.Set().ID != ""
-	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(d.Seen.Sub(r.Start)))
+	seen := d.Seen.Sub(r.Start)
+	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, seen))
 }
 
 // overBefore says whether a grant of the log was over when a claim was denied: by what was

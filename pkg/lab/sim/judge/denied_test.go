@@ -59,9 +59,13 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			denied(1, 2.8)(r)
 			r.Schedule.Faults = []schedule.Fault{{At: 1, For: 2, Kind: schedule.FaultCode, Key: "Produce"}}
 		},
-		"is denied at 2.500s, and was granted at": func(r *Recording) {
+		"right: it waits behind what could not be written": func(r *Recording) {
 			denied(1, 2.8)(r)
 			r.Schedule.Faults = []schedule.Fault{{At: 1, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
+		},
+		"is denied at 2.500s, and was granted at": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
 		},
 		"is denied at 2.500s, and was":   denied(2, 2.2),
 		"is denied at 2.500s, and was g": denied(2, 90),

@@ -372,14 +372,14 @@ func (s Schedule) Hides(h compute.HostID, from, to time.Duration) bool {
 	})
 }
 
-// DelaysEffects says whether, at a moment, what conductors publish may be held up, or the answers to it.
-func (s Schedule) DelaysEffects(at time.Duration) bool {
+// DelaysEffects says whether, at any moment between two, what conductors publish may be held up, or the answers to it.
+func (s Schedule) DelaysEffects(from, to time.Duration) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
 		switch {
-		case at < f.At.Duration() || at > (f.At+f.For+f.By).Duration():
+		case to < f.At.Duration() || from > (f.At+f.For+f.By).Duration():
 			return false
 		case f.endsOrHides():
-			return strings.HasPrefix(f.Who, "conductor-")
+			return strings.HasPrefix(f.Who, "conductor-") || f.Who == "broker" || f.Who == "" && f.When == ""
 		case f.Kind == FaultCode:
 			return f.Key == "Produce" || f.Key == "Metadata"
 		}

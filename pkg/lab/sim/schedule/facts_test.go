@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -26,6 +27,32 @@ func TestRepeats(t *testing.T) {
 		s := Schedule{Load: x.load, Faults: []Fault{x.f}}
 		if got := s.Repeats(); got != x.want {
 			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+// What conductors send may be held up by a broker or by their own links, not by what hosts have.
+func TestDelaysEffects(t *testing.T) {
+	at := func(f Fault) Fault { f.At, f.For = 10, 5; return f }
+	for _, c := range []struct {
+		fault    Fault
+		from, to time.Duration
+		want     bool
+	}{
+		{at(Fault{Kind: FaultLink, Who: "conductor-a"}), 12 * time.Second, 13 * time.Second, true},
+		{at(Fault{Kind: FaultLeaderless}), 0, 10 * time.Second, true},
+		{at(Fault{Kind: FaultLeaderless}), 0, 9 * time.Second, false},
+		{at(Fault{Kind: FaultLeaderless}), 15 * time.Second, time.Minute, true},
+		{at(Fault{Kind: FaultLeaderless}), 16 * time.Second, time.Minute, false},
+		{at(Fault{Kind: FaultMute, Who: "conductor-a"}), 12 * time.Second, 12 * time.Second, true},
+		{at(Fault{Kind: FaultMute, Who: "host-1"}), 12 * time.Second, 12 * time.Second, false},
+		{at(Fault{Kind: FaultDeaf, Name: "vm", When: "starting"}), 12 * time.Second, 12 * time.Second, false},
+		{at(Fault{Kind: FaultCode, Who: "broker", Key: "Produce"}), 12 * time.Second, 12 * time.Second, true},
+		{at(Fault{Kind: FaultCode, Who: "broker", Key: "Heartbeat"}), 12 * time.Second, 12 * time.Second, false},
+		{at(Fault{Kind: FaultClone, Who: "host-1"}), 12 * time.Second, 12 * time.Second, false},
+	} {
+		if got := (Schedule{Faults: []Fault{c.fault}}).DelaysEffects(c.from, c.to); got != c.want {
+			t.Errorf("%s from %s to %s: %t", c.fault, c.from, c.to, got)
 		}
 	}
 }
