@@ -34,7 +34,7 @@ func TestChaosAccounts(t *testing.T) {
 			"nothing waited": 9.2,
 			"after":          12,
 		}
-		w.began = append(w.began, begun{id, at(b[id])})
+		w.began = append(w.began, begun{id: id, at: at(b[id])})
 	}
 	s.boots["never"] = &boot{asked: at(1)}
 	r := &row{from: t0, to: at(10)}

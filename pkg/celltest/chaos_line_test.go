@@ -35,6 +35,16 @@ func (l *line) repair() {
 	close(l.open)
 }
 
+// isCut says whether it is cut.
+func (l *line) isCut() bool {
+	select {
+	case <-l.whole():
+		return false
+	default:
+		return true
+	}
+}
+
 func (l *line) whole() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

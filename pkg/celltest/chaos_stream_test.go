@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,18 +32,17 @@ type stream struct {
 	c    *chaos
 	apis []string
 	http *http.Client
-	full int // so many machines are enough
 
 	stop chan struct{}
 	all  sync.WaitGroup
 
 	mu    sync.Mutex
 	boots map[compute.InstanceID]*boot
-	alive []compute.InstanceID // active, oldest first, and not to be deleted yet
-	heard int                  // so many of the witness's are in there
-	begun int                  // of all asked for
-	said  map[string]int       // what clients were told instead of "accepted", since the row began
-	wrong []string             // answers that no careful client should get
+	alive []begun        // active, oldest first, and not to be deleted yet
+	heard int            // so many of the witness's are in there
+	begun int            // of all asked for
+	said  map[string]int // what clients were told instead of "accepted", since the row began
+	wrong []string       // answers that no careful client should get
 }
 
 // boot is one machine that was asked for.
@@ -55,7 +55,7 @@ type boot struct {
 
 func (c *chaos) streams(apis []string) *stream {
 	return &stream{
-		c: c, apis: apis, full: c.agents * perHost * c.form.full / 100, stop: make(chan struct{}),
+		c: c, apis: apis, stop: make(chan struct{}),
 		http:  &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 		boots: map[compute.InstanceID]*boot{}, said: map[string]int{},
 	}
@@ -116,20 +116,34 @@ func (s *stream) boot() {
 	})
 }
 
-// makeRoom asks for the end of the oldest active ones, if there are too many.
+// makeRoom asks for the end of the oldest active ones, if there are too many. While hosts are cut off, those on the
+// others count alone: else the others would be full soon, and nothing would be placed until the end of it.
 func (s *stream) makeRoom() {
 	s.c.seen.mu.Lock()
 	began := s.c.seen.began
 	s.c.seen.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ; s.heard < len(began); s.heard++ {
-		s.alive = append(s.alive, began[s.heard].id)
+	s.alive = append(s.alive, began[s.heard:]...)
+	s.heard = len(began)
+	hosts, reached := s.c.agents, func(begun) bool { return true }
+	if s.c.line.isCut() {
+		hosts, reached = s.c.rack, func(b begun) bool { return !s.c.cuttable(b.on) }
 	}
-	for len(s.alive) > s.full {
-		s.remove(s.alive[0])
-		s.alive = s.alive[1:]
+	over := -hosts * perHost * s.c.full / 100
+	for _, b := range s.alive {
+		if reached(b) {
+			over++
+		}
 	}
+	s.alive = slices.DeleteFunc(s.alive, func(b begun) bool {
+		if over <= 0 || !reached(b) {
+			return false
+		}
+		over--
+		s.remove(b.id)
+		return true
+	})
 }
 
 // remove asks for the end of one, once. The caller holds the lock.

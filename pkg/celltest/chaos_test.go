@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -203,6 +204,11 @@ func (c *chaos) startCuttable() {
 	c.startAgents(c.hosts...)
 	c.net = straight
 	c.known(c.hosts...)
+}
+
+// cuttable says whether a host's agent is one of these.
+func (c *chaos) cuttable(h compute.HostID) bool {
+	return slices.ContainsFunc(c.hosts, func(x cell.SimulatedHost) bool { return x.ID == h })
 }
 
 func (c *chaos) offers() {

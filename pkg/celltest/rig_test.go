@@ -504,6 +504,7 @@ type witness struct {
 type begun struct {
 	id compute.InstanceID
 	at time.Time
+	on compute.HostID
 }
 
 func newWitness() *witness {
@@ -529,7 +530,7 @@ func (w *witness) take(recs []wire.Record, _ bool) {
 				old.Version, old.State, old.ChangedAt.Format(time.StampMilli), w.offsets[inst.ID])
 		}
 		if inst.State == compute.StateActive && w.now[inst.ID].State != compute.StateActive {
-			w.began = append(w.began, begun{inst.ID, time.Now()})
+			w.began = append(w.began, begun{inst.ID, time.Now(), inst.Host})
 		}
 		w.now[inst.ID], w.offsets[inst.ID] = inst, rec.Offset
 	}
