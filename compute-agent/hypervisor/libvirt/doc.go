@@ -8,6 +8,7 @@
 //	  metadata  what it is and what was last done for it; see stamp
 //	<dir>/<instance>/console.log  what the guest prints; see package console
 //	                 disk.qcow2   its disk, on top of the image
+//	                 domain.xml   a copy of the domain's definition; see definitionFile
 //	                 base.<format>, kernel, initrd  the image: links to copies in <dir>/.images
 //	                 seed.iso     its cloud-init seed
 //

@@ -36,7 +36,7 @@ type Driver struct {
 	host     host.Host
 	consoles console.Logs
 	crash    hypervisor.CrashPoint
-	saving   sync.Mutex // held while a stamp is written, and from where one is read that is to be written as it is
+	saving   sync.Mutex // held while a stamp or a copy is written, and from where one is read that is to be written
 }
 
 var (

@@ -96,11 +96,15 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 }
 
 func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
+	list, err := d.restore(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all, err := d.ours(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]hypervisor.Machine, 0, len(all))
+	d.keep(ctx, all)
 	boot := d.host.BootID()
 	for _, f := range all {
 		m := d.machine(f, boot)

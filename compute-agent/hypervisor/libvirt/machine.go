@@ -83,11 +83,20 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	// A call that was broken off may start it again until it is undefined, and
 	// what is undefined while it runs goes on: so it is looked at until it is gone.
 	for range 5 {
+		d.saving.Lock()
+		err := d.dropCopy(id)
+		d.saving.Unlock()
+		if err != nil {
+			return err
+		}
 		f, whose, err := d.find(ctx, id)
 		if err != nil {
 			return err
 		}
 		if whose != ours {
+			if err := d.crash("lost"); err != nil {
+				return err
+			}
 			return d.forget(ctx, id, f)
 		}
 		if f.active() {
@@ -119,7 +128,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 
 // forget removes the folder of a machine that has no domain, as where somebody undefined it by hand. It refuses where a
 // domain has the machine's id and name, runs, and has nothing of Berth's in its metadata: it was defined anew by hand,
-// and may use the machine's disk.
+// and may use the machine's disk. It refuses, too, where QEMU runs the machine and libvirt has lost it.
 func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found) error {
 	if f.stamp.V == 0 && f.domain.Name == "berth-"+string(id) {
 		var active int32
@@ -130,6 +139,11 @@ func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found) err
 		if active == 1 {
 			return hypervisor.Refuse("domain %s runs, and Berth's part of its metadata is gone: whose it is cannot be "+
 				"said; end it (virsh destroy %[1]s), or define it with that part", f.domain.Name)
+		}
+	}
+	if f.domain.Name == "" {
+		if err := d.unknownToLibvirt(id); err != nil {
+			return err
 		}
 	}
 	return os.RemoveAll(d.dir(id))

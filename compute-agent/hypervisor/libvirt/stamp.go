@@ -132,6 +132,9 @@ func (d *Driver) save(ctx context.Context, f found) error {
 	return d.short(ctx, func(c conn) error {
 		d.saving.Lock()
 		defer d.saving.Unlock()
+		if err := d.dropCopy(f.stamp.Instance); err != nil {
+			return err
+		}
 		err := write(c, f.domain, f.stamp, libvirt.DomainAffectConfig|libvirt.DomainAffectLive)
 		if is(err, libvirt.ErrOperationInvalid) { // it does not run
 			err = write(c, f.domain, f.stamp, libvirt.DomainAffectConfig)

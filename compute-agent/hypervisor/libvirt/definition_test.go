@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package libvirt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// lossy has a machine on libvirt's own hypervisor for tests, and loses its definition.
+type lossy struct {
+	*Driver
+	*daemon
+	machine found
+}
+
+func newLossy(t *testing.T) lossy {
+	d, b := onTestDriver(t)
+	l := lossy{d, b, found{stamp: stampOf(spec("none"), d.o.Dir)}}
+	text, err := d.describe(l.machine.stamp, image.Image{})
+	b.ok(err)
+	b.ok(d.short(t.Context(), func(c conn) error { l.machine.domain, err = c.DomainDefineXMLFlags(text, 0); return err }))
+	b.ok(os.Mkdir(d.dir(one), 0o700))
+	b.ok(os.WriteFile(filepath.Join(d.dir(one), prepare.DiskFile), []byte("x"), 0o600))
+	l.machine.stamp.Ready, l.machine.stamp.Launched, l.machine.stamp.Boot = true, true, d.host.BootID()
+	b.ok(d.save(t.Context(), l.machine))
+	return l
+}
+
+func (l lossy) only() hypervisor.Machine {
+	l.t.Helper()
+	list, err := l.List(l.t.Context())
+	l.ok(err)
+	if len(list) != 1 || list[0].Instance != one || list[0].Claim != "c" || !list[0].Launched ||
+		!list[0].Resources.Equal(small) {
+		l.t.Fatalf("List gives %+v", list)
+	}
+	if _, err := os.Stat(filepath.Join(l.dir(one), prepare.DiskFile)); err != nil {
+		l.t.Errorf("its disk: %v", err)
+	}
+	return list[0]
+}
+
+func (l lossy) loses() {
+	l.t.Helper()
+	l.ok(l.short(l.t.Context(), func(c conn) error { return c.DomainUndefineFlags(l.machine.domain, 0) }))
+}
+
+func (l lossy) has() bool {
+	l.t.Helper()
+	_, whose, err := l.find(l.t.Context(), one)
+	l.ok(err)
+	return whose == ours
+}
+
+// A machine whose definition libvirt has lost is defined anew as it was last, and what is destroyed is not.
+func TestLostDefinition(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	if info, err := os.Stat(l.copyOf(one)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy: %v, %v", info, err)
+	}
+	l.loses()
+	if m := l.only(); m.Power != compute.PowerStopped || !l.has() {
+		t.Errorf("lost, and List gives %+v", m)
+	}
+	l.ok(l.Start(t.Context(), one))
+	l.ok(l.Stop(t.Context(), one, 0))
+	l.only()
+	l.loses()
+	if m := l.only(); m.Why != compute.StoppedByCommand || !l.has() {
+		t.Errorf("stopped and lost, and List gives %+v", m)
+	}
+	l.ok(l.Destroy(t.Context(), one))
+	if list, err := l.List(t.Context()); len(list) != 0 || err != nil || l.has() {
+		t.Errorf("destroyed, and List gives %+v, %v", list, err)
+	}
+	if _, err := os.Stat(l.dir(one)); err == nil {
+		t.Error("destroyed, and its folder is there")
+	}
+}
+
+// What was changed after the copy was made is not brought back.
+func TestNoCopyIsOld(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.machine.stamp.Stopped = true
+	l.ok(l.save(t.Context(), l.machine))
+	if _, err := os.Stat(l.copyOf(one)); err == nil {
+		t.Error("the stamp is another, and the copy is there")
+	}
+}
+
+// What is lost and destroyed is not brought back by a List meanwhile.
+func TestLostAndDestroyed(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.loses()
+	meanwhile := 0
+	l.crash = func(moment string) error {
+		if moment == "lost" {
+			meanwhile++
+			_, err := l.List(t.Context())
+			return err
+		}
+		return nil
+	}
+	l.ok(l.Destroy(t.Context(), one))
+	if list, err := l.List(t.Context()); len(list) != 0 || err != nil || meanwhile == 0 {
+		t.Errorf("lost, destroyed, and List gives %+v, %v; it was asked %d times meanwhile", list, err, meanwhile)
+	}
+}
+
+// What libvirt does not take again is not gone: its disk is there.
+func TestDefinitionIsNotTaken(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.loses()
+	text, err := os.ReadFile(l.copyOf(one))
+	l.ok(err)
+	var other libvirt.Domain
+	l.ok(l.short(t.Context(), func(c conn) error {
+		before, rest, _ := strings.Cut(string(text), "<metadata>")
+		_, after, _ := strings.Cut(rest, "</metadata>")
+		theirs := strings.Replace(before+after, "<uuid>0", "<uuid>1", 1)
+		other, err = c.DomainDefineXMLFlags(theirs, 0)
+		return err
+	}))
+	if m := l.only(); m.Power != compute.PowerUnknown || !strings.Contains(m.Detail, l.copyOf(one)) || l.has() {
+		t.Errorf("another domain has its name, and List gives %+v", m)
+	}
+	l.ok(l.short(t.Context(), func(c conn) error { return c.DomainUndefineFlags(other, 0) }))
+	if m := l.only(); m.Power != compute.PowerStopped || !l.has() {
+		t.Errorf("no other has its name, and List gives %+v", m)
+	}
+}
+
+// Where a machine runs and libvirt knows nothing of it, it is not defined beside what runs, nor are its files removed.
+func TestRunsUnknownToLibvirt(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.loses()
+	l.host.Proc = t.TempDir()
+	l.ok(os.Mkdir(filepath.Join(l.host.Proc, "77"), 0o700))
+	args := strings.Join([]string{"qemu-system-x86_64", "-blockdev", "filename=" + l.dir(one) + "/disk.qcow2", ""}, "\x00")
+	l.ok(os.WriteFile(filepath.Join(l.host.Proc, "77/cmdline"), []byte(args), 0o600))
+	stat := "77 (qemu) S" + strings.Repeat(" 1", 40) + "\n"
+	l.ok(os.WriteFile(filepath.Join(l.host.Proc, "77/stat"), []byte(stat), 0o600))
+	if m := l.only(); m.Power != compute.PowerUnknown || !strings.Contains(m.Detail, "kill 77") || l.has() {
+		t.Errorf("it runs, and List gives %+v", m)
+	}
+	var e *hypervisor.Error
+	err := l.Destroy(t.Context(), one)
+	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(err.Error(), "kill 77") {
+		t.Errorf("it runs, and Destroy answers %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(l.dir(one), prepare.DiskFile)); err != nil {
+		t.Errorf("it runs, and its disk: %v", err)
+	}
+	l.ok(os.RemoveAll(filepath.Join(l.host.Proc, "77")))
+	l.ok(l.Destroy(t.Context(), one))
+	if _, err := os.Stat(l.dir(one)); err == nil {
+		t.Error("destroyed, and its folder is there")
+	}
+}
+
+// A guest that is undefined while it runs, and ends, is started again.
+func TestUndefinedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("tiny"))
+	b.only(d)
+	b.virsh("undefine", "berth-"+string(one))
+	if m := b.only(d); m.Power != compute.PowerRunning {
+		t.Errorf("undefined while it runs, and List gives %+v", m)
+	}
+	b.killed(one)
+	if m := b.only(d); m.Power != compute.PowerStopped || m.Why != compute.MachineKilled {
+		t.Errorf("then it ended, and List gives %+v", m)
+	}
+	b.virsh("undefine", "berth-"+string(one))
+	if m := b.only(d); m.Power != compute.PowerStopped {
+		t.Errorf("undefined when it had ended, and List gives %+v", m)
+	}
+	b.ok(d.Start(t.Context(), one))
+	if m := b.only(d); m.Power != compute.PowerRunning {
+		t.Errorf("started again, and List gives %+v", m)
+	}
+	b.ok(d.Destroy(t.Context(), one))
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
