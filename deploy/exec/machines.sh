@@ -20,7 +20,7 @@
 set -eu
 umask 077
 
-fail() { # STATUS MESSAGE; 65 is the request's fault, anything else this host's
+fail() { # STATUS MESSAGE; 65 is the request's fault, 66 that of an image on this host, anything else this host's
     echo "$2" >&2
     exit "$1"
 }

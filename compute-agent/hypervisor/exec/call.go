@@ -28,6 +28,7 @@ func environment() []string {
 // host's fault.
 const (
 	exitRequest = 65  // EX_DATAERR of sysexits.h
+	exitImage   = 66  // EX_NOINPUT
 	exitTimeout = 124 // as timeout(1) exits
 )
 
@@ -188,6 +189,10 @@ func (d *Driver) exited(c call, err error, said *hypervisor.Said) error {
 	switch exit.ExitCode() {
 	case exitRequest:
 		e.Class, e.Message = compute.FailureRequest, d.says(c, "refuses the request", said)
+	case exitImage:
+		if e.Image = c.verb == "prepare"; e.Image {
+			e.Message = d.says(c, "cannot use the image on this host", said)
+		}
 	case exitTimeout:
 		e.Class, e.Message = compute.FailureTimeout, d.says(c, "gave up in time", said)
 	}

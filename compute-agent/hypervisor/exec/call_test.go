@@ -129,6 +129,23 @@ func TestListIsChecked(t *testing.T) {
 	}
 }
 
+// An image that this host lacks, or cannot use, counts against that image alone, and only prepare has one.
+func TestFaultOfAnImage(t *testing.T) {
+	spec := hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some}
+	for status, ofImage := range map[string]bool{"66": true, "1": false} {
+		err := says(t, "prepare", `echo no such copy >&2; exit `+status).Prepare(t.Context(), spec)
+		wrong(t, err, compute.FailureHost, "prepare", "it said: no such copy")
+		if hypervisor.OfImage(err) != ofImage {
+			t.Errorf("exit status %s: %v", status, err)
+		}
+	}
+	_, err := says(t, "list", `exit 66`).List(t.Context())
+	wrong(t, err, compute.FailureHost, "exit status 66")
+	if hypervisor.OfImage(err) {
+		t.Errorf("list has no image: %v", err)
+	}
+}
+
 // A command that exits with 0 is not believed.
 func TestLiesAreFound(t *testing.T) {
 	spec := hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some}
