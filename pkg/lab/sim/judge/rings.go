@@ -228,6 +228,10 @@ func (r *Recording) waits() (list []waiting) {
 		}
 		list = append(list, x)
 	}
+	all := slices.Clone(list)
+	for i, w := range all {
+		list[i].from = latest(w.from, r.missed(w, all))
+	}
 	return list
 }
 
