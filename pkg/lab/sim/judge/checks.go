@@ -78,7 +78,7 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	took := r.Placed.Sub(well)
 	id := r.idIn(r.Awaited)
 	if !r.Placed.IsZero() && took > soon+r.anew()+r.saved()+r.retried(id, well)+r.passed(id)+r.noticed(id, well)+
-		r.crawled()+r.restored(id, well)+r.robbed(id, well) {
+		r.crawled()+r.restored(id, well)+r.awaitsConductor(id, well) {
 		wrong = append(
 			wrong,
 			broken(

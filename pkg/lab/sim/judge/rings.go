@@ -228,11 +228,7 @@ func (r *Recording) waits() (list []waiting) {
 		}
 		list = append(list, x)
 	}
-	all := slices.Clone(list)
-	for i, w := range all {
-		list[i].from = latest(w.from, r.missed(w, all))
-	}
-	return list
+	return r.besideRogues(list)
 }
 
 // hostLife is what happened on a host, oldest first.
