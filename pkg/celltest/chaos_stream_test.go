@@ -117,7 +117,7 @@ func (s *stream) boot() {
 }
 
 // makeRoom asks for the end of the oldest active ones, if there are too many. While hosts are cut off, those on the
-// others count alone: else the others would be full soon, and nothing would be placed until the end of it.
+// others count alone: else the others would be full soon, and nothing would be placed until they are back.
 func (s *stream) makeRoom() {
 	s.c.seen.mu.Lock()
 	began := s.c.seen.began

@@ -190,8 +190,8 @@ func (d *Driver) exited(c call, err error, said *hypervisor.Said) error {
 	case exitRequest:
 		e.Class, e.Message = compute.FailureRequest, d.says(c, "refuses the request", said)
 	case exitImage:
-		if e.Image = c.verb == "prepare"; e.Image {
-			e.Message = d.says(c, "cannot use the image on this host", said)
+		if c.verb == "prepare" {
+			e.Image, e.Message = true, d.says(c, "cannot use the image on this host", said)
 		}
 	case exitTimeout:
 		e.Class, e.Message = compute.FailureTimeout, d.says(c, "gave up in time", said)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -20,61 +21,95 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// definitionFile is the copy of a machine's definition in its folder, with Berth's part. It is there only while it is
-// what libvirt has: it is removed before a stamp is saved and before anything of a machine is, and made by List.
+// definitionFile is the copy of a machine's definition in its folder, with Berth's part. List makes it; it is removed
+// before a stamp is saved and before anything of a machine is, so that nothing old is ever defined anew.
 const definitionFile = "domain.xml"
 
 func (d *Driver) copyOf(id compute.InstanceID) string {
 	return filepath.Join(d.dir(id), definitionFile)
 }
 
-// dropCopy removes the copy of a definition that is to change or to go. The caller holds d.saving.
-func (d *Driver) dropCopy(id compute.InstanceID) error {
-	if err := os.Remove(d.copyOf(id)); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// takeCopy removes the copy of a definition that is to change or to go, and gives what was in it. Until putBack or the
+// next List the machine has none. The caller holds d.saving.
+func (d *Driver) takeCopy(id compute.InstanceID) (text []byte, err error) {
+	file := d.copyOf(id)
+	text, err = os.ReadFile(file) // #nosec G304 -- in a machine's folder
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		err = os.Remove(file)
 	}
-	return nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return text, err
+	}
+	return text, settle(d.dir(id))
 }
 
-// keep copies the definitions that have no copy. What cannot be copied is tried again by the next List.
-func (d *Driver) keep(ctx context.Context, all []found) {
-	all = slices.DeleteFunc(slices.Clone(all), func(f found) bool {
-		_, err := os.Stat(d.copyOf(f.stamp.Instance))
-		return err == nil || !f.stamp.Ready
-	})
-	if len(all) == 0 {
-		return
+// putBack undoes takeCopy where nothing was changed or removed after all.
+func (d *Driver) putBack(id compute.InstanceID, text []byte) error {
+	if text == nil {
+		return nil
 	}
-	_ = d.short(ctx, func(c conn) error {
+	return replace(d.copyOf(id), text)
+}
+
+// keep copies a definition that has no copy, or an old one, as where an agent of an earlier version saved a stamp.
+func (d *Driver) keep(ctx context.Context, f found) error {
+	file := d.copyOf(f.stamp.Instance)
+	text, err := os.ReadFile(file) // #nosec G304 -- in a machine's folder
+	if err == nil {
+		if s, err := stampIn(text); err == nil && reflect.DeepEqual(s, f.stamp) {
+			return nil
+		}
+	}
+	return d.short(ctx, func(c conn) error {
 		d.saving.Lock()
 		defer d.saving.Unlock()
-		for _, f := range all {
-			if text, err := c.DomainGetXMLDesc(f.domain, libvirt.DomainXMLInactive); err == nil {
-				_ = replace(d.copyOf(f.stamp.Instance), text)
-			}
+		text, err := c.DomainGetXMLDesc(f.domain, libvirt.DomainXMLInactive)
+		if is(err, libvirt.ErrNoDomain) {
+			return nil
 		}
-		return nil
+		if err == nil {
+			err = replace(file, []byte(text))
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it is destroyed meanwhile
+			return nil
+		}
+		return err
 	})
 }
 
 // replace writes a file as a whole or not at all.
-func replace(file, text string) error {
+func replace(file string, text []byte) error {
 	next := file + ".next"
 	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // #nosec G304 -- in a machine's folder
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
+	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(next))
 	}
-	return os.Rename(next, file)
+	if err := os.Rename(next, file); err != nil {
+		return err
+	}
+	return settle(filepath.Dir(file))
 }
 
-// restore defines anew what libvirt has lost, as where somebody undefined it. It gives those that libvirt does not
-// take: their disks are there, so they are not gone.
+// settle makes names in a folder durable.
+func settle(dir string) error {
+	f, err := os.Open(dir) // #nosec G304 -- a machine's folder
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// restore defines anew what libvirt has lost, as where somebody undefined it. It gives the machines that libvirt does
+// not take: their disks are there, so they are not gone.
 func (d *Driver) restore(ctx context.Context) (refused []hypervisor.Machine, err error) {
-	folders, err := os.ReadDir(d.o.Dir) // before the domains: what is destroyed meanwhile has no copy any more
+	folders, err := os.ReadDir(d.o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +124,12 @@ func (d *Driver) restore(ctx context.Context) (refused []hypervisor.Machine, err
 			if has || id.Check() != nil {
 				continue
 			}
-			if m, err := d.restoreOne(c, id); err != nil {
-				m.Verdict = hypervisor.Verdict{Power: compute.PowerUnknown, Detail: fmt.Sprintf(
-					"libvirt has no definition of it, and does not take the copy in %s: %v", d.copyOf(id), err)}
+			m, err := d.restoreOne(c, id)
+			switch {
+			case err != nil && m.Instance == "":
+				return err
+			case err != nil:
+				m.Verdict = lost("libvirt has no definition of it, and does not take the copy in %s: %v", d.copyOf(id), err)
 				refused = append(refused, m)
 			}
 		}
@@ -100,31 +138,104 @@ func (d *Driver) restore(ctx context.Context) (refused []hypervisor.Machine, err
 	return refused, err
 }
 
-// restoreOne defines a machine anew, unless there is no copy of its definition or libvirt has one.
+func lost(format string, args ...any) hypervisor.Verdict {
+	return hypervisor.Verdict{Power: compute.PowerUnknown, Detail: fmt.Sprintf(format, args...)}
+}
+
+// restoreOne defines a machine anew, unless there is no copy of its definition or libvirt has one. With an error it
+// gives the machine if libvirt does not take that copy, and none if nobody knows.
 func (d *Driver) restoreOne(c conn, id compute.InstanceID) (hypervisor.Machine, error) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
+	s, err := d.readCopy(id)
+	if err != nil || s.V == 0 {
+		return hypervisor.Machine{}, err
+	}
 	text, err := os.ReadFile(d.copyOf(id))
 	if err != nil {
-		return hypervisor.Machine{}, nil //nolint:nilerr // it is as before there were copies: the machine is gone
-	}
-	s, err := stampIn(text)
-	if err != nil || s.Instance != id || s.Folder != d.o.Dir {
-		return hypervisor.Machine{}, nil //nolint:nilerr // nor does it say which machine that was
+		return hypervisor.Machine{}, err
 	}
 	dom, err := c.DomainLookupByUUID(libvirt.UUID(uuid.MustParse(string(id))))
 	switch {
 	case err == nil:
 		if persists, err := c.DomainIsPersistent(dom); err != nil || persists == 1 {
-			return s.machine(), err
+			return hypervisor.Machine{}, err
 		}
 	case is(err, libvirt.ErrNoDomain):
-		err = d.unknownToLibvirt(id)
+		if err := d.unknownToLibvirt(id); err != nil {
+			return s.machine(), err
+		}
+	default:
+		return hypervisor.Machine{}, err
+	}
+	_, err = c.DomainDefineXMLFlags(string(text), 0)
+	if no := (libvirt.Error{}); errors.As(err, &no) {
+		return s.machine(), err
+	}
+	return hypervisor.Machine{}, err
+}
+
+// unmarked gives the machines of which there is a copy, beside those that are listed: somebody has defined them anew by
+// hand, with nothing of Berth's in the metadata, or undefined them meanwhile.
+func (d *Driver) unmarked(ctx context.Context, listed []hypervisor.Machine) (list []hypervisor.Machine, err error) {
+	folders, err := os.ReadDir(d.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range folders {
+		id := compute.InstanceID(entry.Name())
+		if id.Check() != nil || slices.ContainsFunc(listed, func(m hypervisor.Machine) bool { return m.Instance == id }) {
+			continue
+		}
+		m, there, err := d.unmarkedOne(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+func (d *Driver) unmarkedOne(ctx context.Context, id compute.InstanceID) (m hypervisor.Machine, there bool, err error) {
+	if s, err := d.readCopy(id); err != nil || s.V == 0 {
+		return m, false, err
+	}
+	f, whose, err := d.find(ctx, id)
+	if err != nil {
+		return m, false, err
+	}
+	if whose == ours { // it was prepared meanwhile
+		return d.machine(f, d.host.BootID()), true, nil
+	}
+	s, err := d.readCopy(id) // again: it may have been destroyed
+	m = s.machine()
+	m.Verdict = lost("libvirt has no domain of it with Berth's metadata: virsh define %s puts that back", d.copyOf(id))
+	return m, s.V != 0, err
+}
+
+// readCopy reads the stamp in a copy; the zero stamp: there is none of this agent's.
+func (d *Driver) readCopy(id compute.InstanceID) (stamp, error) {
+	var s stamp
+	text, err := os.ReadFile(d.copyOf(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
 	}
 	if err == nil {
-		_, err = c.DomainDefineXMLFlags(string(text), 0)
+		s, err = stampIn(text)
 	}
-	return s.machine(), err
+	if err == nil && s.Instance != id {
+		err = fmt.Errorf("it is of instance %q", s.Instance)
+	}
+	if err != nil {
+		return stamp{}, hypervisor.Refuse("libvirt has nothing of Berth's about %s, and %s cannot be read: define that "+
+			"machine again, or remove its folder: %v", id, d.copyOf(id), err)
+	}
+	if s.Folder != d.o.Dir {
+		return stamp{}, nil
+	}
+	return s, nil
 }
 
 // unknownToLibvirt is an error where a QEMU runs a machine that libvirt has no domain of: libvirt lost all that it had.
@@ -148,7 +259,7 @@ func stampIn(text []byte) (stamp, error) {
 	err := xml.Unmarshal(text, &domain)
 	s := domain.Metadata.Stamp
 	if err == nil && s.V != 1 {
-		err = fmt.Errorf("version %d", s.V)
+		err = fmt.Errorf("version %d of Berth's part", s.V)
 	}
 	return s, err
 }

@@ -5,6 +5,7 @@
 package libvirt
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -106,6 +107,112 @@ func TestNoCopyIsOld(t *testing.T) {
 	}
 }
 
+// A stamp that cannot be saved, since the definition is lost, costs no copy.
+func TestSavedWhenItIsLost(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.loses()
+	l.machine.stamp.Stopped = true
+	if err := l.save(t.Context(), l.machine); !is(err, libvirt.ErrNoDomain) {
+		t.Errorf("save answers %v", err)
+	}
+	if m := l.only(); m.Why == compute.StoppedByCommand || !l.has() {
+		t.Errorf("then List gives %+v", m)
+	}
+}
+
+// A copy that another agent let grow old is made again.
+func TestOldCopyIsReplaced(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	l.machine.stamp.Stopped, l.machine.stamp.Code = true, compute.StoppedByCommand
+	l.ok(l.short(t.Context(), func(c conn) error {
+		return write(c, l.machine.domain, l.machine.stamp, libvirt.DomainAffectConfig)
+	}))
+	l.only()
+	l.loses()
+	if m := l.only(); m.Why != compute.StoppedByCommand {
+		t.Errorf("List gives %+v", m)
+	}
+}
+
+// A copy that cannot be read says nothing of the machine, so neither does List.
+func TestCopyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	good, err := os.ReadFile(l.copyOf(one))
+	l.ok(err)
+	for what, bad := range map[string]string{
+		"half":            string(good[:len(good)/2]),
+		"another version": strings.Replace(string(good), ` v="1"`, ` v="2"`, 1),
+		"another machine": strings.Replace(string(good), ` instance="0`, ` instance="1`, 1),
+	} {
+		l.ok(os.WriteFile(l.copyOf(one), []byte(bad), 0o600))
+		l.loses()
+		if list, err := l.List(t.Context()); err == nil || !strings.Contains(err.Error(), l.copyOf(one)) {
+			t.Errorf("%s: List gives %+v, %v", what, list, err)
+		}
+		l.ok(os.WriteFile(l.copyOf(one), good, 0o600))
+		l.only()
+	}
+}
+
+// A copy that cannot be removed keeps no machine from being ended, and what may come back from it is not called gone.
+func TestCopyCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.ok(l.Start(t.Context(), one))
+	l.ok(os.MkdirAll(filepath.Join(l.copyOf(one), "in the way"), 0o700))
+	if err := l.Destroy(t.Context(), one); err == nil {
+		t.Error("its copy is there, and it is called destroyed")
+	}
+	if f, _, err := l.find(t.Context(), one); err != nil || f.active() {
+		t.Errorf("it runs: %+v, %v", f, err)
+	}
+	l.ok(l.Start(t.Context(), one))
+	l.ok(l.Stop(t.Context(), one, 0))
+	l.ok(os.RemoveAll(l.copyOf(one)))
+	l.ok(l.Destroy(t.Context(), one))
+}
+
+// What runs is given once, whatever libvirt says of the copy.
+func TestRunsWithoutItsDefinition(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.ok(l.Start(t.Context(), one))
+	l.only()
+	good, err := os.ReadFile(l.copyOf(one))
+	l.ok(err)
+	l.loses()
+	l.ok(os.WriteFile(l.copyOf(one), bytes.Replace(good, []byte("<name>berth"), []byte("<name>other"), 1), 0o600))
+	if m := l.only(); m.Power != compute.PowerRunning {
+		t.Errorf("List gives %+v", m)
+	}
+}
+
+// A machine that somebody has defined anew without Berth's part is not gone either.
+func TestDefinedAnewWithoutItsMark(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.only()
+	text, err := os.ReadFile(l.copyOf(one))
+	l.ok(err)
+	before, rest, _ := strings.Cut(string(text), "<metadata>")
+	_, after, _ := strings.Cut(rest, "</metadata>")
+	l.loses()
+	l.ok(l.short(t.Context(), func(c conn) error { _, err := c.DomainDefineXMLFlags(before+after, 0); return err }))
+	if m := l.only(); m.Power != compute.PowerUnknown || !strings.Contains(m.Detail, "virsh define "+l.copyOf(one)) {
+		t.Errorf("List gives %+v", m)
+	}
+	l.ok(l.short(t.Context(), func(c conn) error { _, err := c.DomainDefineXMLFlags(string(text), 0); return err }))
+	if m := l.only(); m.Power != compute.PowerStopped {
+		t.Errorf("its part is there again, and List gives %+v", m)
+	}
+}
+
 // What is lost and destroyed is not brought back by a List meanwhile.
 func TestLostAndDestroyed(t *testing.T) {
 	t.Parallel()
@@ -171,6 +278,9 @@ func TestRunsUnknownToLibvirt(t *testing.T) {
 	err := l.Destroy(t.Context(), one)
 	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(err.Error(), "kill 77") {
 		t.Errorf("it runs, and Destroy answers %v", err)
+	}
+	if m := l.only(); m.Power != compute.PowerUnknown {
+		t.Errorf("Destroy refused, and List gives %+v", m)
 	}
 	if _, err := os.Stat(filepath.Join(l.dir(one), prepare.DiskFile)); err != nil {
 		t.Errorf("it runs, and its disk: %v", err)

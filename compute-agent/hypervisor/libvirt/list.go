@@ -96,7 +96,7 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 }
 
 func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
-	list, err := d.restore(ctx)
+	refused, err := d.restore(ctx) // before the domains: what is defined anew is one of them
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +104,31 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.keep(ctx, all)
+	list := make([]hypervisor.Machine, 0, len(all)+len(refused))
 	boot := d.host.BootID()
 	for _, f := range all {
 		m := d.machine(f, boot)
 		if err := d.consoles.Trim(d.dir(m.Instance)); err != nil {
 			m.Detail += "; its console cannot be cut: " + err.Error()
 		}
+		if f.stamp.Ready {
+			if err := d.keep(ctx, f); err != nil {
+				m.Detail += "; its definition cannot be copied: " + err.Error()
+			}
+		}
 		list = append(list, m)
 	}
+	for _, m := range refused {
+		if !slices.ContainsFunc(all, func(f found) bool { return f.stamp.Instance == m.Instance }) {
+			list = append(list, m)
+		}
+	}
+	unmarked, err := d.unmarked(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, unmarked...)
+	slices.SortFunc(list, func(a, b hypervisor.Machine) int { return cmp.Compare(a.Instance, b.Instance) })
 	return list, ctx.Err()
 }
 

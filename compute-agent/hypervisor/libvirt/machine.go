@@ -3,6 +3,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,27 +85,24 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	// what is undefined while it runs goes on: so it is looked at until it is gone.
 	for range 5 {
 		d.saving.Lock()
-		err := d.dropCopy(id)
+		text, kept := d.takeCopy(id)
 		d.saving.Unlock()
-		if err != nil {
-			return err
-		}
 		f, whose, err := d.find(ctx, id)
 		if err != nil {
 			return err
 		}
 		if whose != ours {
-			if err := d.crash("lost"); err != nil {
+			if err := cmp.Or(kept, d.crash("lost")); err != nil {
 				return err
 			}
-			return d.forget(ctx, id, f)
+			return d.forget(ctx, id, f, text)
 		}
 		if f.active() {
 			if err := d.cut(ctx, f); err != nil {
 				return err
 			}
 		}
-		if err := d.crash("cut"); err != nil {
+		if err := cmp.Or(kept, d.crash("cut")); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(d.dir(id)); err != nil {
@@ -129,7 +127,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 // forget removes the folder of a machine that has no domain, as where somebody undefined it by hand. It refuses where a
 // domain has the machine's id and name, runs, and has nothing of Berth's in its metadata: it was defined anew by hand,
 // and may use the machine's disk. It refuses, too, where QEMU runs the machine and libvirt has lost it.
-func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found) error {
+func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found, definition []byte) error {
 	if f.stamp.V == 0 && f.domain.Name == "berth-"+string(id) {
 		var active int32
 		err := d.short(ctx, func(c conn) (err error) { active, err = c.DomainIsActive(f.domain); return err })
@@ -143,7 +141,9 @@ func (d *Driver) forget(ctx context.Context, id compute.InstanceID, f found) err
 	}
 	if f.domain.Name == "" {
 		if err := d.unknownToLibvirt(id); err != nil {
-			return err
+			d.saving.Lock()
+			defer d.saving.Unlock()
+			return errors.Join(err, d.putBack(id, definition)) // so that List gives it
 		}
 	}
 	return os.RemoveAll(d.dir(id))

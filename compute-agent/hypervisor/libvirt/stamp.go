@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -132,12 +133,14 @@ func (d *Driver) save(ctx context.Context, f found) error {
 	return d.short(ctx, func(c conn) error {
 		d.saving.Lock()
 		defer d.saving.Unlock()
-		if err := d.dropCopy(f.stamp.Instance); err != nil {
-			return err
-		}
+		// What cannot be removed must not keep a machine from being stopped: then the next List replaces the copy.
+		text, _ := d.takeCopy(f.stamp.Instance)
 		err := write(c, f.domain, f.stamp, libvirt.DomainAffectConfig|libvirt.DomainAffectLive)
 		if is(err, libvirt.ErrOperationInvalid) { // it does not run
 			err = write(c, f.domain, f.stamp, libvirt.DomainAffectConfig)
+		}
+		if is(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid) { // it was undefined, and nothing was written
+			return errors.Join(err, d.putBack(f.stamp.Instance, text))
 		}
 		return err
 	})
