@@ -33,7 +33,7 @@ func (d *Driver) copyOf(id compute.InstanceID) string {
 // next List the machine has none. The caller holds d.saving.
 func (d *Driver) takeCopy(id compute.InstanceID) (text []byte, err error) {
 	file := d.copyOf(id)
-	text, err = os.ReadFile(file) // #nosec G304 -- in a machine's folder
+	text, err = os.ReadFile(file)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		err = os.Remove(file)
 	}
@@ -57,7 +57,7 @@ func (d *Driver) putBack(id compute.InstanceID, text []byte) error {
 // keep copies a definition that has no copy, or an old one, as where an agent of an earlier version saved a stamp.
 func (d *Driver) keep(ctx context.Context, f found) error {
 	file := d.copyOf(f.stamp.Instance)
-	text, err := os.ReadFile(file) // #nosec G304 -- in a machine's folder
+	text, err := os.ReadFile(file)
 	if err == nil {
 		if s, err := stampIn(text); err == nil && reflect.DeepEqual(s, f.stamp) {
 			return nil
@@ -83,7 +83,7 @@ func (d *Driver) keep(ctx context.Context, f found) error {
 // replace writes a file as a whole or not at all.
 func replace(file string, text []byte) error {
 	next := file + ".next"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // #nosec G304 -- in a machine's folder
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func replace(file string, text []byte) error {
 
 // settle makes names in a folder durable.
 func settle(dir string) error {
-	f, err := os.Open(dir) // #nosec G304 -- a machine's folder
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
