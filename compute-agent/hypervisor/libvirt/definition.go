@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -43,7 +44,7 @@ func (d *Driver) takeCopy(id compute.InstanceID) (text []byte, err error) {
 	case err != nil:
 		return text, err
 	}
-	return text, settle(d.dir(id))
+	return text, prepare.Settle(d.dir(id))
 }
 
 // putBack undoes takeCopy where nothing was changed or removed after all.
@@ -51,7 +52,7 @@ func (d *Driver) putBack(id compute.InstanceID, text []byte) error {
 	if text == nil {
 		return nil
 	}
-	return replace(d.copyOf(id), text)
+	return prepare.Replace(d.copyOf(id), text)
 }
 
 // keep copies a definition that has no copy, or an old one, as where an agent of an earlier version saved a stamp.
@@ -71,39 +72,13 @@ func (d *Driver) keep(ctx context.Context, f found) error {
 			return nil
 		}
 		if err == nil {
-			err = replace(file, []byte(text))
+			err = prepare.Replace(file, []byte(text))
 		}
 		if errors.Is(err, fs.ErrNotExist) { // it is destroyed meanwhile
 			return nil
 		}
 		return err
 	})
-}
-
-// replace writes a file as a whole or not at all.
-func replace(file string, text []byte) error {
-	next := file + ".next"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	if err := os.Rename(next, file); err != nil {
-		return err
-	}
-	return settle(filepath.Dir(file))
-}
-
-// settle makes names in a folder durable.
-func settle(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // restore defines anew what libvirt has lost, as where somebody undefined it. It gives the machines that libvirt does

@@ -65,28 +65,7 @@ func save(dir string, r record) error {
 	if err != nil {
 		return err
 	}
-	next := filepath.Join(dir, recordFile+".next")
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, filepath.Join(dir, recordFile)); err != nil {
-		return err
-	}
-	return settle(dir)
-}
-
-// settle makes names in a folder durable.
-func settle(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return prepare.Replace(filepath.Join(dir, recordFile), append(b, '\n'))
 }
 
 // unborn is how the name of a folder begins while its record is not in it yet.
@@ -104,7 +83,7 @@ func (d *Driver) create(r record) error {
 	if err := os.Rename(next, d.dir(r.Machine.Instance)); err != nil {
 		return errors.Join(err, os.RemoveAll(next))
 	}
-	return settle(d.o.Dir)
+	return prepare.Settle(d.o.Dir)
 }
 
 // clear removes a machine's folder, the record last: as long as anything is there, so is the mark of its owner.
@@ -124,7 +103,7 @@ func (d *Driver) clear(id compute.InstanceID) error {
 			}
 		}
 	}
-	return errors.Join(os.RemoveAll(dir), settle(d.o.Dir))
+	return errors.Join(os.RemoveAll(dir), prepare.Settle(d.o.Dir))
 }
 
 // instances lists the machines' folders.
