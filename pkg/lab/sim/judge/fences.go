@@ -138,9 +138,9 @@ func (r *Recording) taken() (wrong []Violation) {
 }
 
 // appended is when a word that a host is dead, of which something came at a time, was in the log at the latest. One that
-// was not acknowledged may have been appended whenever its leader could, and is of that time where brokers stamp records.
+// was not acknowledged may have been appended whenever its leader could, and is of that time: brokers stamp records.
 func (r *Recording) appended(x Word, by time.Time) time.Time {
-	if !x.OK && len(r.Schedule.World.Clocks) > 0 {
+	if !x.OK {
 		return by
 	}
 	return earliest(latest(x.Answered, x.First), by)
