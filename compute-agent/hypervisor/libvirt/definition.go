@@ -81,22 +81,27 @@ func (d *Driver) keep(ctx context.Context, f found) error {
 	})
 }
 
+// folders lists the machines' folders.
+func (d *Driver) folders() (ids []compute.InstanceID, err error) {
+	entries, err := os.ReadDir(d.o.Dir)
+	for _, e := range entries {
+		if id := compute.InstanceID(e.Name()); id.Check() == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
 // restore defines anew what libvirt has lost, as where somebody undefined it. It gives the machines that libvirt does
 // not take: their disks are there, so they are not gone.
-func (d *Driver) restore(ctx context.Context) (refused []hypervisor.Machine, err error) {
-	folders, err := os.ReadDir(d.o.Dir)
-	if err != nil {
-		return nil, err
-	}
+func (d *Driver) restore(ctx context.Context, ids []compute.InstanceID) (refused []hypervisor.Machine, err error) {
 	err = d.short(ctx, func(c conn) error {
 		domains, _, err := c.ConnectListAllDomains(1, libvirt.ConnectListDomainsPersistent)
 		if err != nil {
 			return err
 		}
-		for _, entry := range folders {
-			id := compute.InstanceID(entry.Name())
-			has := slices.ContainsFunc(domains, func(dom libvirt.Domain) bool { return uuidOf(dom) == id })
-			if has || id.Check() != nil {
+		for _, id := range ids {
+			if slices.ContainsFunc(domains, func(dom libvirt.Domain) bool { return uuidOf(dom) == id }) {
 				continue
 			}
 			m, err := d.restoreOne(c, id)
@@ -122,12 +127,8 @@ func lost(format string, args ...any) hypervisor.Verdict {
 func (d *Driver) restoreOne(c conn, id compute.InstanceID) (hypervisor.Machine, error) {
 	d.saving.Lock()
 	defer d.saving.Unlock()
-	s, err := d.readCopy(id)
-	if err != nil || s.V == 0 {
-		return hypervisor.Machine{}, err
-	}
-	text, err := os.ReadFile(d.copyOf(id))
-	if err != nil {
+	s, text, err := d.readCopy(id)
+	if err != nil || text == nil {
 		return hypervisor.Machine{}, err
 	}
 	dom, err := c.DomainLookupByUUID(libvirt.UUID(uuid.MustParse(string(id))))
@@ -152,14 +153,11 @@ func (d *Driver) restoreOne(c conn, id compute.InstanceID) (hypervisor.Machine, 
 
 // unmarked gives the machines of which there is a copy, beside those that are listed: somebody has defined them anew by
 // hand, with nothing of Berth's in the metadata, or undefined them meanwhile.
-func (d *Driver) unmarked(ctx context.Context, listed []hypervisor.Machine) (list []hypervisor.Machine, err error) {
-	folders, err := os.ReadDir(d.o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range folders {
-		id := compute.InstanceID(entry.Name())
-		if id.Check() != nil || slices.ContainsFunc(listed, func(m hypervisor.Machine) bool { return m.Instance == id }) {
+func (d *Driver) unmarked(
+	ctx context.Context, ids []compute.InstanceID, listed []hypervisor.Machine,
+) (list []hypervisor.Machine, err error) {
+	for _, id := range ids {
+		if slices.ContainsFunc(listed, func(m hypervisor.Machine) bool { return m.Instance == id }) {
 			continue
 		}
 		m, there, err := d.unmarkedOne(ctx, id)
@@ -174,7 +172,7 @@ func (d *Driver) unmarked(ctx context.Context, listed []hypervisor.Machine) (lis
 }
 
 func (d *Driver) unmarkedOne(ctx context.Context, id compute.InstanceID) (m hypervisor.Machine, there bool, err error) {
-	if s, err := d.readCopy(id); err != nil || s.V == 0 {
+	if _, text, err := d.readCopy(id); err != nil || text == nil {
 		return m, false, err
 	}
 	f, whose, err := d.find(ctx, id)
@@ -184,18 +182,17 @@ func (d *Driver) unmarkedOne(ctx context.Context, id compute.InstanceID) (m hype
 	if whose == ours { // it was prepared meanwhile
 		return d.machine(f, d.host.BootID()), true, nil
 	}
-	s, err := d.readCopy(id) // again: it may have been destroyed
+	s, text, err := d.readCopy(id) // again: it may have been destroyed
 	m = s.machine()
 	m.Verdict = lost("libvirt has no domain of it with Berth's metadata: virsh define %s puts that back", d.copyOf(id))
-	return m, s.V != 0, err
+	return m, text != nil, err
 }
 
-// readCopy reads the stamp in a copy; the zero stamp: there is none of this agent's.
-func (d *Driver) readCopy(id compute.InstanceID) (stamp, error) {
-	var s stamp
-	text, err := os.ReadFile(d.copyOf(id))
+// readCopy reads a copy and the stamp in it; nil: there is none of this agent's.
+func (d *Driver) readCopy(id compute.InstanceID) (s stamp, text []byte, err error) {
+	text, err = os.ReadFile(d.copyOf(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return s, nil, nil
 	}
 	if err == nil {
 		s, err = stampIn(text)
@@ -204,13 +201,13 @@ func (d *Driver) readCopy(id compute.InstanceID) (stamp, error) {
 		err = fmt.Errorf("it is of instance %q", s.Instance)
 	}
 	if err != nil {
-		return stamp{}, hypervisor.Refuse("libvirt has nothing of Berth's about %s, and %s cannot be read: define that "+
+		return s, nil, hypervisor.Refuse("libvirt has nothing of Berth's about %s, and %s cannot be read: define that "+
 			"machine again, or remove its folder: %v", id, d.copyOf(id), err)
 	}
 	if s.Folder != d.o.Dir {
-		return stamp{}, nil
+		return s, nil, nil
 	}
-	return s, nil
+	return s, text, nil
 }
 
 // unknownToLibvirt is an error where a QEMU runs a machine that libvirt has no domain of: libvirt lost all that it had.

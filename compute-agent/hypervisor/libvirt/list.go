@@ -96,7 +96,11 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 }
 
 func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
-	refused, err := d.restore(ctx) // before the domains: what is defined anew is one of them
+	ids, err := d.folders()
+	if err != nil {
+		return nil, err
+	}
+	refused, err := d.restore(ctx, ids) // before the domains: what is defined anew is one of them
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +127,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 			list = append(list, m)
 		}
 	}
-	unmarked, err := d.unmarked(ctx, list)
+	unmarked, err := d.unmarked(ctx, ids, list)
 	if err != nil {
 		return nil, err
 	}
