@@ -197,8 +197,8 @@ func (d *Driver) readCopy(id compute.InstanceID) (s stamp, text []byte, err erro
 	if err == nil {
 		s, err = stampIn(text)
 	}
-	if err == nil && s.Instance != id {
-		err = fmt.Errorf("it is of instance %q", s.Instance)
+	if err == nil {
+		err = s.check(id)
 	}
 	if err != nil {
 		return s, nil, hypervisor.Refuse("libvirt has nothing of Berth's about %s, and %s cannot be read: define that "+
@@ -229,9 +229,5 @@ func stampIn(text []byte) (stamp, error) {
 		} `xml:"metadata"`
 	}
 	err := xml.Unmarshal(text, &domain)
-	s := domain.Metadata.Stamp
-	if err == nil && s.V != 1 {
-		err = fmt.Errorf("version %d of Berth's part", s.V)
-	}
-	return s, err
+	return domain.Metadata.Stamp, err
 }

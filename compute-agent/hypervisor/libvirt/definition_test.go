@@ -67,6 +67,17 @@ func (l lossy) has() bool {
 	return whose == ours
 }
 
+// withoutMetadata is a definition as of somebody who knows nothing of Berth.
+func withoutMetadata(t *testing.T, text string) string {
+	t.Helper()
+	before, rest, _ := strings.Cut(text, "<metadata>")
+	_, after, found := strings.Cut(rest, "</metadata>")
+	if !found {
+		t.Fatalf("no metadata in %s", text)
+	}
+	return before + after
+}
+
 // A machine whose definition libvirt has lost is defined anew as it was last, and what is destroyed is not.
 func TestLostDefinition(t *testing.T) {
 	t.Parallel()
@@ -200,10 +211,9 @@ func TestDefinedAnewWithoutItsMark(t *testing.T) {
 	l.only()
 	text, err := os.ReadFile(l.copyOf(one))
 	l.ok(err)
-	before, rest, _ := strings.Cut(string(text), "<metadata>")
-	_, after, _ := strings.Cut(rest, "</metadata>")
 	l.loses()
-	l.ok(l.short(t.Context(), func(c conn) error { _, err := c.DomainDefineXMLFlags(before+after, 0); return err }))
+	bare := withoutMetadata(t, string(text))
+	l.ok(l.short(t.Context(), func(c conn) error { _, err := c.DomainDefineXMLFlags(bare, 0); return err }))
 	if m := l.only(); m.Power != compute.PowerUnknown || !strings.Contains(m.Detail, "virsh define "+l.copyOf(one)) {
 		t.Errorf("List gives %+v", m)
 	}
@@ -244,9 +254,7 @@ func TestDefinitionIsNotTaken(t *testing.T) {
 	l.ok(err)
 	var other libvirt.Domain
 	l.ok(l.short(t.Context(), func(c conn) error {
-		before, rest, _ := strings.Cut(string(text), "<metadata>")
-		_, after, _ := strings.Cut(rest, "</metadata>")
-		theirs := strings.Replace(before+after, "<uuid>0", "<uuid>1", 1)
+		theirs := strings.Replace(withoutMetadata(t, string(text)), "<uuid>0", "<uuid>1", 1)
 		other, err = c.DomainDefineXMLFlags(theirs, 0)
 		return err
 	}))

@@ -255,14 +255,9 @@ func TestDefinedAnew(t *testing.T) {
 	name := "berth-" + string(s.Instance)
 	define := func() {
 		t.Helper()
-		text := b.virsh("dumpxml", "--inactive", name)
-		before, rest, _ := strings.Cut(text, "<metadata>")
-		_, after, found := strings.Cut(rest, "</metadata>")
-		if !found {
-			t.Fatalf("no metadata in %s", text)
-		}
+		text := withoutMetadata(t, b.virsh("dumpxml", "--inactive", name))
 		file := filepath.Join(b.root, "anew.xml")
-		b.ok(os.WriteFile(file, []byte(before+after), 0o600))
+		b.ok(os.WriteFile(file, []byte(text), 0o600))
 		b.virsh("define", file)
 	}
 	b.run(d, s)

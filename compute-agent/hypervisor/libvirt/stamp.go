@@ -79,8 +79,8 @@ func (s stamp) machine() hypervisor.Machine {
 func decodeStamp(text string, id compute.InstanceID) (stamp, error) {
 	var s stamp
 	err := xml.Unmarshal([]byte(text), &s)
-	if err == nil && (s.V != 1 || s.Instance != id) {
-		err = fmt.Errorf("version %d of instance %q", s.V, s.Instance)
+	if err == nil {
+		err = s.check(id)
 	}
 	if err != nil {
 		return s, fmt.Errorf(
@@ -89,6 +89,14 @@ func decodeStamp(text string, id compute.InstanceID) (stamp, error) {
 		)
 	}
 	return s, nil
+}
+
+// check refuses a stamp that this version does not read, or that is another machine's.
+func (s stamp) check(id compute.InstanceID) error {
+	if s.V != 1 || s.Instance != id {
+		return fmt.Errorf("version %d of instance %q", s.V, s.Instance)
+	}
+	return nil
 }
 
 // read gives a domain's stamp; false if it is not one of ours. Where only what runs of the domain has it, it is written
