@@ -42,6 +42,15 @@ const (
 	NetworkOpen = "user:open"
 )
 
+// WarnOfOpen warns of so many machines with open user networking, where machines get none such any more.
+func WarnOfOpen(network string, machines int64, remedy string) []string {
+	if network == NetworkOpen || machines == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("machines from before user networking was closed let their guests reach whatever listens "+
+		"on this host's loopback: %d of them; %s", machines, remedy)}
+}
+
 // LongestPath is what fits a unix socket's address.
 const LongestPath = 107
 

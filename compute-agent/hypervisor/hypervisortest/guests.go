@@ -222,6 +222,9 @@ func GuestCallsHost(t *testing.T, g Guests) {
 			g.launch(t, first, func(s *hypervisor.Spec) { g.Calls(s, loopback.Addr().(*net.TCPAddr).Port) })
 			await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
 			printed := g.printed(t, first)
+			if try == 1 {
+				g.warnsOfOpen(t, x.network, x.reaches)
+			}
 			ok(t, g.Driver.Destroy(t.Context(), first))
 			heard, n := strings.Contains(printed, guesttest.Heard+says), called.Load()
 			if x.reaches && !heard && try < 5 { // the guest does not wait for long
@@ -234,6 +237,23 @@ func GuestCallsHost(t *testing.T, g Guests) {
 		}
 	}
 	g.empty(t)
+}
+
+// warnsOfOpen wants a warning of the one machine, if it is open, of agents that give machines other networks.
+func (g Guests) warnsOfOpen(t *testing.T, network string, open bool) {
+	t.Helper()
+	for _, now := range []string{"user:open", "user", "none", network} {
+		d := g.Network(now)
+		_, err := d.List(t.Context())
+		ok(t, err)
+		warned := slices.ContainsFunc(d.Capabilities().Warnings, func(w string) bool {
+			return strings.Contains(w, "host's loopback: 1 of them; ")
+		})
+		if want := open && now != "user:open"; warned != want {
+			t.Errorf("a machine was started with network %q, which is %q now: there is a warning: %v, want %v",
+				network, now, warned, want)
+		}
+	}
 }
 
 // becomes looks until the only machine is in this state: a busy hypervisor has not told of it at once.

@@ -55,30 +55,32 @@ func (d *Driver) putBack(id compute.InstanceID, text []byte) error {
 	return prepare.Replace(d.copyOf(id), text)
 }
 
-// keep copies a definition that has no copy, or an old one, as where an agent of an earlier version saved a stamp.
-func (d *Driver) keep(ctx context.Context, f found) error {
+// keep copies a definition that has no copy, or an old one, as where an agent of an earlier version saved a stamp. It
+// gives what is copied.
+func (d *Driver) keep(ctx context.Context, f found) (text []byte, err error) {
 	file := d.copyOf(f.stamp.Instance)
-	text, err := os.ReadFile(file)
+	text, err = os.ReadFile(file)
 	if err == nil {
 		if s, err := stampIn(text); err == nil && reflect.DeepEqual(s, f.stamp) {
-			return nil
+			return text, nil
 		}
 	}
-	return d.short(ctx, func(c conn) error {
+	err = d.short(ctx, func(c conn) error {
 		d.saving.Lock()
 		defer d.saving.Unlock()
-		text, err := c.DomainGetXMLDesc(f.domain, libvirt.DomainXMLInactive)
+		defined, err := c.DomainGetXMLDesc(f.domain, libvirt.DomainXMLInactive)
 		if is(err, libvirt.ErrNoDomain) {
 			return nil
 		}
-		if err == nil {
-			err = prepare.Replace(file, []byte(text))
+		if text = []byte(defined); err == nil {
+			err = prepare.Replace(file, text)
 		}
 		if errors.Is(err, fs.ErrNotExist) { // it is destroyed meanwhile
 			return nil
 		}
 		return err
 	})
+	return text, err
 }
 
 // folders lists the machines' folders.
@@ -219,6 +221,15 @@ func (d *Driver) unknownToLibvirt(id compute.InstanceID) error {
 		}
 	}
 	return err
+}
+
+// isOpen says whether a machine of this definition has user networking that is not closed.
+func isOpen(definition []byte) bool {
+	var domain struct {
+		Networks []network `xml:"devices>interface"`
+	}
+	return xml.Unmarshal(definition, &domain) == nil &&
+		slices.ContainsFunc(domain.Networks, func(n network) bool { return n.Type == "user" })
 }
 
 // stampIn reads Berth's part of a definition.

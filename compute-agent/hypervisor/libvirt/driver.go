@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
@@ -36,7 +38,8 @@ type Driver struct {
 	host     host.Host
 	consoles console.Logs
 	crash    hypervisor.CrashPoint
-	saving   sync.Mutex // held while a stamp or a copy is written, and from where one is read that is to be written
+	open     atomic.Int64 // machines with open user networking, as last listed
+	saving   sync.Mutex   // held while a stamp or a copy is written, and from where one is read that is to be written
 }
 
 var (
@@ -161,8 +164,10 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
 		Driver: "libvirt", Home: strings.TrimSpace(d.o.Socket + " " + d.o.Dir), SoftStop: true, Console: true,
 		Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
-		Detail:   d.about + ", " + d.accel + ", " + d.o.Machine,
-		Warnings: d.warnings,
+		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
+		Warnings: slices.Concat(
+			d.warnings, host.WarnOfOpen(d.o.Network, d.open.Load(), "boot others in their place, and delete them"),
+		),
 	}
 }
 

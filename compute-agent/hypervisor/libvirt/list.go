@@ -109,19 +109,24 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 		return nil, err
 	}
 	list := make([]hypervisor.Machine, 0, len(all)+len(refused))
-	boot := d.host.BootID()
+	boot, open := d.host.BootID(), int64(0)
 	for _, f := range all {
 		m := d.machine(f, boot)
 		if err := d.consoles.Trim(d.dir(m.Instance)); err != nil {
 			m.Detail += "; its console cannot be cut: " + err.Error()
 		}
 		if f.stamp.Ready {
-			if err := d.keep(ctx, f); err != nil {
+			text, err := d.keep(ctx, f)
+			if err != nil {
 				m.Detail += "; its definition cannot be copied: " + err.Error()
+			}
+			if isOpen(text) {
+				open++
 			}
 		}
 		list = append(list, m)
 	}
+	d.open.Store(open)
 	for _, m := range refused {
 		if !slices.ContainsFunc(all, func(f found) bool { return f.stamp.Instance == m.Instance }) {
 			list = append(list, m)

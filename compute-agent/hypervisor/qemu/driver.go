@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -37,8 +36,8 @@ type Driver struct {
 	consoles console.Logs
 	home     home
 	users    users
-	choosing sync.Mutex   // held from when a user is chosen until its record is written
-	userless atomic.Int64 // machines that have no user of their own, as last listed
+	choosing sync.Mutex // held from when a user is chosen until its record is written
+	odd      counts     // as last listed
 
 	crash hypervisor.CrashPoint
 }
@@ -119,8 +118,11 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
 		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true,
 		Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
-		Detail:   d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
-		Warnings: append(slices.Clip(d.warnings), d.users.before(d.userless.Load(), os.Geteuid())...),
+		Detail: d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
+		Warnings: slices.Concat(
+			d.warnings, d.users.before(d.odd.userless.Load(), os.Geteuid()),
+			host.WarnOfOpen(d.o.Network, d.odd.open.Load(), d.closes()),
+		),
 	}
 }
 

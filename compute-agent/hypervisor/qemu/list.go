@@ -5,6 +5,8 @@ package qemu
 import (
 	"context"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,17 +42,18 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	list := make([]hypervisor.Machine, len(ids))
 	failed := make([]error, len(ids))
 	var asking sync.WaitGroup
-	var userless atomic.Int64
+	var odd counts
 	workers := make(chan struct{}, askedAtOnce)
 	for i, id := range ids {
 		workers <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-workers }()
-			list[i], failed[i] = d.one(ctx, id, all, &userless)
+			list[i], failed[i] = d.one(ctx, id, all, &odd)
 		})
 	}
 	asking.Wait()
-	d.userless.Store(userless.Load())
+	d.odd.userless.Store(odd.userless.Load())
+	d.odd.open.Store(odd.open.Load())
 	there := list[:0]
 	for i, m := range list {
 		if failed[i] != nil {
@@ -66,16 +69,25 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	return there, hypervisor.Over(ctx) // past the deadline, one without an answer may not have been asked
 }
 
-// one is a machine as List gives it; none if it went meanwhile. One that has no user of its own is counted.
+// counts are of machines that are not as they would be made now.
+type counts struct {
+	userless atomic.Int64 // have no user of their own
+	open     atomic.Int64 // run with open user networking
+}
+
+// one is a machine as List gives it; none if it went meanwhile. It is counted.
 func (d *Driver) one(
-	ctx context.Context, id compute.InstanceID, all []host.Process, userless *atomic.Int64,
+	ctx context.Context, id compute.InstanceID, all []host.Process, odd *counts,
 ) (hypervisor.Machine, error) {
 	r, there, err := d.load(id)
 	if err != nil || !there {
 		return hypervisor.Machine{}, err
 	}
 	if r.Plan.User == 0 {
-		userless.Add(1)
+		odd.userless.Add(1)
+	}
+	if slices.ContainsFunc(of(all, d.dir(id)), isOpen) {
+		odd.open.Add(1)
 	}
 	m := r.Machine
 	m.Verdict = judge(r, d.find(ctx, id, all, statusTime))
@@ -87,6 +99,12 @@ func (d *Driver) one(
 		m.Detail += "; its qemu.log was not cut to size: " + err.Error()
 	}
 	return m, nil
+}
+
+// isOpen says whether a guest has user networking that is not closed.
+func isOpen(p host.Process) bool {
+	network := p.Option("netdev")
+	return strings.HasPrefix(network, "user,") && !strings.Contains(network, ",restrict=on")
 }
 
 // find looks for what there is of a machine besides its record.

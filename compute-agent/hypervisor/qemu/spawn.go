@@ -119,6 +119,14 @@ func (d *Driver) asNow(p plan) plan {
 	return p
 }
 
+// closes is how a machine's user networking is closed; see asNow.
+func (d *Driver) closes() string {
+	if d.o.Network == host.NetworkUser {
+		return "stop and start them"
+	}
+	return "boot others in their place, and delete them"
+}
+
 // greet waits until QEMU answers on its socket, or has ended.
 func greet(ctx context.Context, dir string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
