@@ -3,6 +3,7 @@
 package conductor
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 // was heard of within compute.SilentAfter. Conductors refuse for half of that: they
 // hear of hosts a little later than API nodes, and by reports, too, which come up to
 // a beacon's interval (15 s) behind the last beacon.
+//
+// Before it accepts a fence or forget, the conductor reads the hosts topic to its end. If it cannot, it rejects the
+// request.
 //
 // All is judged by the time of the log: a conductor that is behind hears the word,
 // and the host, minutes later, and not in the order in which they were written.
@@ -61,11 +65,31 @@ func (b *inbox) noteLife(h compute.HostID, at time.Time, quiet time.Duration) {
 	}
 }
 
-// lifeOf is when a host was heard of; known is false before the hosts topic was read.
-func (b *inbox) lifeOf(h compute.HostID) (s lifeSigns, known bool) {
+// lifeOf is when a host was heard of.
+func (b *inbox) lifeOf(h compute.HostID) lifeSigns {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lastBeacons[h].heard, b.hostsEnd
+	return b.lastBeacons[h].heard
+}
+
+// syncHosts reads the hosts topic to its end, once in a turn. After a failure it does not try again for syncRetryAfter,
+// unless the topic has been read since.
+func (t *turn) syncHosts() error {
+	if t.hostsSynced {
+		return nil
+	}
+	failed, now := t.hostsFailedAt, t.cfg.Now()
+	if !failed.IsZero() && now.Before(failed.Add(syncRetryAfter)) && !t.deps.HostsHeard().After(failed) {
+		return fmt.Errorf("it was tried %s ago", now.Sub(failed).Round(time.Second))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.SyncTimeout)
+	defer cancel()
+	if err := t.deps.SyncHosts(ctx); err != nil {
+		t.hostsFailedAt = t.cfg.Now()
+		return err
+	}
+	t.hostsSynced, t.hostsFailedAt = true, time.Time{}
+	return nil
 }
 
 // logged is when a record was written, by the time of the log where that is known.
@@ -83,23 +107,30 @@ func (t *turn) refuseIfAlive(r compute.Request, rec wire.Record) *compute.Reason
 	if r.Op != compute.OpFence && r.Op != compute.OpForget {
 		return nil
 	}
-	at, quiet := logged(rec, t.now), t.cfg.AliveFor
-	h, known := t.inbox.lifeOf(r.Host)
-	why := ""
-	switch {
-	case !known:
-		why = "the hosts have not been read yet"
-	case h.alive(at, quiet), !rec.Logged && rec.Time.Unix() > 0 && h.alive(rec.Time, quiet):
-		why = fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s",
-			h.last.Format(time.RFC3339), at.Format(time.RFC3339))
-	default:
-		return nil
+	why := t.aliveWhen(r.Host, rec)
+	remedy := fmt.Sprintf("once the host has been silent for %s", compute.SilentAfter)
+	if why == "" { // or its last beacons were not read yet
+		if err := t.syncHosts(); err != nil {
+			why = fmt.Sprintf("topic %s could not be read to its end, so the host may be alive: %v", t.cfg.Topics.Hosts(), err)
+			remedy = "once the conductor can read that topic"
+		} else if why = t.aliveWhen(r.Host, rec); why == "" {
+			return nil
+		}
 	}
 	t.cfg.Log.Warn("a host is not taken for dead", zap.String("host", string(r.Host)),
 		zap.Stringer("word", r.Op), zap.String("why", why))
 	return &compute.Reason{
 		Code: compute.Malformed, Host: r.Host,
-		Detail: fmt.Sprintf("%s of host %s: %s; say it again once the host has been silent for %s",
-			r.Op, r.Host, why, compute.SilentAfter),
+		Detail: fmt.Sprintf("%s of host %s: %s; say it again %s", r.Op, r.Host, why, remedy),
 	}
+}
+
+// aliveWhen says when a host was heard of, if that was lately when the record was written; empty: it was not.
+func (t *turn) aliveWhen(id compute.HostID, rec wire.Record) string {
+	h, at, quiet := t.inbox.lifeOf(id), logged(rec, t.now), t.cfg.AliveFor
+	if h.alive(at, quiet) || !rec.Logged && rec.Time.Unix() > 0 && h.alive(rec.Time, quiet) {
+		return fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s",
+			h.last.Format(time.RFC3339), at.Format(time.RFC3339))
+	}
+	return ""
 }

@@ -3,6 +3,7 @@
 package conductor
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,9 +42,18 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		"silent": {
 			func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 30 * time.Second, true,
 		},
-		"never heard of":     {func(k *cell) { k.c.Hosts(nil, true) }, time.Hour, true},
-		"hosts not read yet": {func(*cell) {}, time.Hour, false},
-		"heard by the past":  {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true) }, 0, true},
+		"never heard of": {func(k *cell) { k.c.Hosts(nil, true) }, time.Hour, true},
+		"hosts cannot be read": {func(k *cell) {
+			k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true)
+			k.syncHosts = func() error { return errors.New("no leader") }
+		}, time.Hour, false},
+		"not read to their end, with its beacon there": {func(k *cell) {
+			k.syncHosts = func() error { k.c.Hosts([]wire.Record{beaconAt(at(20 * time.Second))}, true); return nil }
+		}, 40 * time.Second, false},
+		"not read to their end, and silent": {func(k *cell) {
+			k.syncHosts = func() error { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true); return nil }
+		}, 40 * time.Second, true},
+		"heard by the past": {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true) }, 0, true},
 		"a tombstone, while it lives": {func(k *cell) {
 			gone := wire.Tombstone(wire.KeyHost("h1"))
 			gone.Time, gone.Logged = at(10*time.Second), true
@@ -91,6 +101,107 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestHostsAreReadOncePerTurn: however many requests come at once, and not at all for a while after that failed, unless
+// the topic was read since: a turn that waits for it holds up everything else. Of a host that is known to be alive
+// nothing more has to be known.
+func TestHostsAreReadOncePerTurn(t *testing.T) {
+	k, reads := newCell(t), 0
+	fails := errors.New("no leader")
+	k.syncHosts = func() error { reads++; return fails }
+	rejected := func(n, want int, with string) {
+		t.Helper()
+		reads, k.bad = 0, nil
+		k.read(k.dead(compute.OpFence, k.now), k.dead(compute.OpForget, k.now), k.dead(compute.OpFence, k.now))
+		if reads != want || len(k.bad) != n {
+			t.Errorf("hosts were read %d times, want %d; %d requests were rejected, want %d", reads, want, len(k.bad), n)
+		}
+		for _, rec := range k.bad {
+			if r, err := wire.DecodeRejected(rec); err != nil || !strings.Contains(r.Reason.Detail, with) {
+				t.Errorf("rejected: %+v, %v; it should say %q", r, err, with)
+			}
+		}
+	}
+	k.unread = time.Minute
+	rejected(3, 1, "say it again once the conductor can read that topic")
+	k.now = k.now.Add(syncRetryAfter - time.Second)
+	rejected(3, 0, "it was tried 14s ago")
+	k.now = k.now.Add(time.Second)
+	rejected(3, 1, "say it again once the conductor can read that topic")
+	k.now, k.unread, fails = k.now.Add(time.Second), 0, nil
+	rejected(0, 1, "")
+	rejected(0, 1, "")
+	k.c.Hosts([]wire.Record{beaconAt(k.now)}, true)
+	rejected(3, 0, "say it again once the host has been silent")
+}
+
+// TestItIsNotedThatHostsAreUnread: a fetch of nothing takes some seconds, and is no sign of it.
+func TestItIsNotedThatHostsAreUnread(t *testing.T) {
+	k := newCell(t)
+	for _, step := range []struct {
+		unread time.Duration
+		noted  time.Duration // when, from the beginning on; 0: never
+	}{{15 * time.Second, 0}, {16 * time.Second, 2 * time.Second}, {0, 2 * time.Second}} {
+		k.now, k.unread = k.now.Add(time.Second), step.unread
+		k.read()
+		var want time.Time
+		if step.noted > 0 {
+			want = epoch.Add(step.noted)
+		}
+		if !k.c.view.HostsUnreadAt.Equal(want) {
+			t.Errorf("%v unread: %v is noted, want %v", step.unread, k.c.view.HostsUnreadAt, want)
+		}
+	}
+}
+
+// TestAnotherJournalWhileHostsAreUnread: the agent that has the machine may speak all the time, and a copy of its host
+// says that nothing is there.
+func TestAnotherJournalWhileHostsAreUnread(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		k := newCell(t)
+		say := func(op compute.ReportOp, journal compute.JournalID) wire.Record {
+			return k.reported(compute.Report{
+				Op: op, Instance: id(1), Project: "p", Host: "h1", Attempt: 1, Claim: "c1", Journal: journal,
+			})
+		}
+		k.c.Hosts([]wire.Record{beaconAt(k.now)}, true)
+		k.read(k.boot(1, "p"), say(compute.ReportClaim, "j1"), say(compute.ReportStarted, "j1"))
+		for range 3 {
+			if k.now = k.now.Add(30 * time.Second); unread {
+				k.unread += 30 * time.Second
+			}
+			k.read()
+		}
+		k.read(say(compute.ReportGone, "j2"))
+		if stays := k.last("p", 1).State == compute.StateActive; stays != unread {
+			t.Errorf("hosts unread: %v; it is %v", unread, k.last("p", 1).State)
+		}
+	}
+}
+
+// TestTwinsWhileHostsAreUnread: that nothing was heard of them since does not make one agent of several.
+func TestTwinsWhileHostsAreUnread(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		k := newCell(t)
+		for range 4 {
+			for _, journal := range []compute.JournalID{"j1", "j2"} {
+				k.c.Hosts([]wire.Record{wire.EncodeBeacon(compute.Beacon{Host: "h1", Journal: journal})}, true)
+			}
+			k.now = k.now.Add(15 * time.Second)
+		}
+		k.read()
+		if len(k.c.view.Twins["h1"]) != 2 {
+			t.Fatalf("%v speak for the host", k.c.view.Twins)
+		}
+		if k.now = k.now.Add(2 * time.Minute); unread {
+			k.unread = 2 * time.Minute
+		}
+		k.read()
+		if is := len(k.c.view.Twins["h1"]); (is == 2) != unread {
+			t.Errorf("hosts unread: %v; %d agents speak for it", unread, is)
 		}
 	}
 }

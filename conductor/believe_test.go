@@ -175,7 +175,7 @@ func TestReplayedToASuccessor(t *testing.T) {
 	g.now = g.now.Add(2 * hostkey.Late)
 	old.Time = g.now
 	g.refused(old, compute.Replayed)
-	if h, _ := g.c.inbox.lifeOf("h1"); h.alive(g.now, time.Minute) {
+	if h := g.c.inbox.lifeOf("h1"); h.alive(g.now, time.Minute) {
 		t.Error("a replay is taken for a sign of life")
 	}
 }
@@ -191,7 +191,7 @@ func TestBeaconsAreTheHosts(t *testing.T) {
 	again := signed
 	again.Time = g.now
 	g.c.Hosts([]wire.Record{say("j2"), g.by("h2", say("j2")), again}, true)
-	if h, _ := g.c.inbox.lifeOf("h1"); !h.last.Equal(epoch) {
+	if h := g.c.inbox.lifeOf("h1"); !h.last.Equal(epoch) {
 		t.Errorf("it was heard at %s", h.last)
 	}
 	if got := g.c.inbox.lastBeacons["h1"].journal; got != "j1" {

@@ -40,6 +40,9 @@ type cell struct {
 	synced int                    // how often the catalog was synced
 	sync   func(*Conductor) error // what a sync brings
 	deaf   time.Duration          // how long nothing was heard of the catalog
+
+	syncHosts func() error  // what a sync of hosts brings
+	unread    time.Duration // how long the hosts topic was not read
 }
 
 func newCell(t testing.TB) *cell { return newCellWith(t, nil) }
@@ -61,6 +64,16 @@ func (k *cell) conductor(starts QueueStarts) *Conductor {
 		Starts:       starts,
 		Wake:         func() { k.wakes <- struct{}{} },
 		CatalogHeard: func() time.Time { return k.own().Add(-k.deaf) },
+		HostsHeard:   func() time.Time { return k.own().Add(-k.unread) },
+		SyncHosts: func(ctx context.Context) error {
+			if by, ok := ctx.Deadline(); !ok || time.Until(by) > k.c.cfg.SyncTimeout {
+				k.t.Errorf("a turn waits for the hosts topic until %v", by)
+			}
+			if k.syncHosts != nil {
+				return k.syncHosts()
+			}
+			return nil
+		},
 		SyncCatalog: func(context.Context) error {
 			if k.synced++; k.sync != nil {
 				return k.sync(k.c)

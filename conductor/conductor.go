@@ -25,12 +25,14 @@ type Config struct {
 	SoftGroupFor time.Duration // as in Times, which it changes; 0: as there
 	ReserveLead  time.Duration // as in Times, which it changes; 0: as there
 	// Share is how many builds of a project are in a queue at least, and a quarter as many for each host; 0: as Times says
-	Share       int
-	SyncTimeout time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
+	Share int
+	// how long a turn waits for the catalog before it decides without, and for the hosts topic before it rejects that a
+	// host is dead; default 5 s
+	SyncTimeout time.Duration
 	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	CatalogAge    time.Duration
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
-	// a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
+	// a host that was heard of within this before a request says that it is dead is not; default compute.SilentAfter/2
 	AliveFor   time.Duration
 	Reads      compute.Schema       // the newest schema it reads, in tests of versions; default wire.Schema
 	Hosts      *hostkey.Verifier    // says of which host reports and beacons are; nil: of the one that they name
@@ -97,7 +99,13 @@ type Dependencies struct {
 	// CatalogHeard is up to when all that was said in the catalog was handed to
 	// Catalog, for certain. It may be called from any goroutine.
 	CatalogHeard func() time.Time
-	Starts       QueueStarts
+	// SyncHosts returns once everything that is in the hosts topic now was handed to Hosts, or with an error when that
+	// cannot be done before ctx ends. A turn calls it, at most once, before it accepts that a host is dead.
+	SyncHosts func(ctx context.Context) error
+	// HostsHeard is up to when all that was said in the hosts topic was handed to Hosts, for certain; zero: never. It
+	// may be called from any goroutine.
+	HostsHeard func() time.Time
+	Starts     QueueStarts
 	// Wake makes a turn come soon, input or not. It must not block, and may be
 	// called from any goroutine, before the loop runs too.
 	Wake func()
@@ -117,11 +125,13 @@ type Conductor struct {
 	view        admit.View
 	syncAgainAt time.Time // the catalog could not be read to its end: not tried again before
 	syncedAt    time.Time // when it was last read to its end because it was asked for
-	hostsRead   bool
-	states      map[int32]*admit.State
-	loading     map[int32]*loading
-	said        map[int32]*hostkey.Heard // in reports, since the partition was gained
-	writes      compute.Schema           // the newest that all conductors read; 0: nobody has said so
+	// when the hosts topic could not be read to its end; zero: it was the last time
+	hostsFailedAt time.Time
+	hostsRead     bool
+	states        map[int32]*admit.State
+	loading       map[int32]*loading
+	said          map[int32]*hostkey.Heard // in reports, since the partition was gained
+	writes        compute.Schema           // the newest that all conductors read; 0: nobody has said so
 
 	counts *stateCounts // nil without metrics
 }

@@ -83,13 +83,13 @@ func newInbox() *inbox {
 	}
 }
 
-// takeAll empties the inbox. Which agents are several is as of now: one of them may have
-// been silent for long enough since the other was last heard.
-func (b *inbox) takeAll(now time.Time) updates {
+// takeAll empties the inbox. Which agents are several is as of when all had been heard: one of them may have
+// been silent for long enough until then since the other was last heard.
+func (b *inbox) takeAll(heard time.Time) updates {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for host := range b.several {
-		b.noteSeveral(host, b.watch.Of(host, now))
+		b.noteSeveral(host, b.watch.Of(host, heard))
 	}
 	taken := b.updates
 	b.updates = newUpdates()

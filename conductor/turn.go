@@ -24,9 +24,11 @@ type turn struct {
 	local  time.Time // the same moment by this process's clock
 	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
-	result wire.Result
-	tally  map[int32]*tally             // by partition; nil without metrics and traces
-	inputs map[compute.InstanceID]input // of what is traced
+	// the hosts topic was read to its end in this turn
+	hostsSynced bool
+	result      wire.Result
+	tally       map[int32]*tally             // by partition; nil without metrics and traces
+	inputs      map[compute.InstanceID]input // of what is traced
 }
 
 // Turn decides what its records lead to: updates of the views first, then what
@@ -37,6 +39,9 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.clock.Observe(in.Records, in.Now)
 	t := c.turn(in.Now)
 	t.heard = c.deps.CatalogHeard() // first: what is heard from here on is not in the view
+	if t.local.Sub(c.deps.HostsHeard()) > c.cfg.Times.SilentAfter/hostsUnread {
+		t.view.HostsUnreadAt = t.now
+	}
 	t.applyUpdates()
 	for _, sent := range in.Sent {
 		t.published(sent)
@@ -49,6 +54,10 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	}
 	return t.done()
 }
+
+// hostsUnread is the part of SilentAfter after which the hosts topic counts as unread: 15 s, the interval of beacons. A
+// fetch that finds nothing takes 5 s (read.DefaultWait), and one that finds something begins another.
+const hostsUnread = 4
 
 // mustBeReady finds a wiring that would refuse boots for flavors that were only
 // not read yet. There is nothing else to do: what a turn is given, it must decide.
@@ -105,7 +114,7 @@ func (t *turn) stepAll(in admit.Input) {
 // applyUpdates brings the view up to date and tells every partition what happened
 // in the world since the last turn.
 func (t *turn) applyUpdates() {
-	n := t.inbox.takeAll(t.cfg.Now())
+	n := t.inbox.takeAll(t.deps.HostsHeard())
 	t.apply(n)
 	read := min(t.writes, t.inbox.allRead())
 	t.view.ReadWhole, t.view.ReadReserved = read >= wire.SchemaWhole, read >= wire.SchemaReserved
@@ -241,8 +250,8 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 }
 
 // syncRetryAfter is how long boots are decided by what is known of a catalog that does
-// not answer: a turn that waits for it holds up everything else. Before one is
-// refused for what it does not name, every turn waits.
+// not answer, and requests are rejected that need a hosts topic that does not: a turn that waits for it holds up
+// everything else. Before one is refused for what it does not name, every turn waits.
 const syncRetryAfter = 15 * time.Second
 
 // stale says whether the catalog was not heard of for too long.

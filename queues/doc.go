@@ -21,8 +21,9 @@
 //     before its queue was closed for CloseFor and no instance names it. A boot
 //     is decided by a catalog that was heard of up to 25 s ago, and may take 20 s
 //     to be written (the conductor's CatalogAge, SyncTimeout and syncRetryAfter, and
-//     the loop's DefaultTurnTimeout): CloseFor is longer, lest one that was
-//     taken comes when its queue is gone.
+//     the loop's DefaultTurnTimeout), and its turn may wait for the hosts topic for
+//     another SyncTimeout: CloseFor is longer, lest one that was taken comes when
+//     its queue is gone.
 //   - DeleteBelow: never above the share start offset that is written down, which
 //     only rises.
 //   - Advice: the reader takes the newest; it is only advice.

@@ -25,8 +25,10 @@ type View struct {
 	Advice       map[compute.QueueName]compute.QueueAdvice
 	Groups       map[compute.GroupKey]compute.Group
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
-	ReadWhole    bool                               // all conductors and agents read sets that are offered whole
-	ReadReserved bool                               // all conductors and agents read reservations
+	// HostsUnreadAt is the last turn at which the hosts topic was not read up to date; zero: there was none.
+	HostsUnreadAt time.Time
+	ReadWhole     bool // all conductors and agents read sets that are offered whole
+	ReadReserved  bool // all conductors and agents read reservations
 }
 
 // NewView is a view of nothing, ready to be filled.

@@ -22,7 +22,8 @@ import (
 //	                                in the last SilentAfter if both spoke at one time
 //	another journal                 once the record's was not heard of for SilentAfter;
 //	                                if both spoke for the host at one time, not before
-//	                                contestedTimes as long has passed since they did
+//	                                contestedTimes as long has passed since they did;
+//	                                nor until the hosts topic was readable for SilentAfter
 //	no journal, or none in the      at once: agents of older versions
 //	record
 //
@@ -131,6 +132,7 @@ func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
 	wait := s.opts.QuietAfter
 	if r.Journal != has || h.twins[r.Voice()] || h.twinsWithJournal(has) > 1 {
 		wait = s.opts.SilentAfter
+		until(s.view.HostsUnreadAt.Add(wait))
 	}
 	until(h.since.Add(wait))
 	until(s.contestedUntil(h, e, r))

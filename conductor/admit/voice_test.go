@@ -56,6 +56,27 @@ func TestTwinsAreThoseHeardSince(t *testing.T) {
 	}
 }
 
+// TestSilenceWhileHostsCannotBeRead: while the hosts topic cannot be read, the agent that has the machine may
+// speak all the time; what another one says of it counts once that could have been heard for as long as ever.
+func TestSilenceWhileHostsCannotBeRead(t *testing.T) {
+	s, _, beacon := spoke(t)
+	beacon(0, compute.Voice{Journal: "j1"})
+	st := &step{State: s.state.State, view: s.view, now: epoch.Add(70 * time.Second)}
+	countsFrom := func(journal compute.JournalID) time.Time {
+		return st.countsFrom(s.state.instances[long("1")], compute.Report{Host: "h1", Journal: journal})
+	}
+	if due := countsFrom("j2"); !due.IsZero() {
+		t.Errorf("j1 is silent, and j2 counts from %v", due)
+	}
+	st.view.HostsUnreadAt = epoch.Add(65 * time.Second)
+	if due, want := countsFrom("j2"), st.view.HostsUnreadAt.Add(Defaults().SilentAfter); !due.Equal(want) {
+		t.Errorf("nobody could be heard until a moment ago, and j2 counts from %v, want %v", due, want)
+	}
+	if due := countsFrom("j1"); !due.IsZero() { // or no start fails while the hosts topic has no leader
+		t.Errorf("j1 counts from %v", due)
+	}
+}
+
 // TestTwinsOfOtherJournalsAreNoCopies: of a journal that one process of the twins has, another process is the same
 // agent started again, and counts after the shorter time.
 func TestTwinsOfOtherJournalsAreNoCopies(t *testing.T) {

@@ -57,6 +57,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 		read.Options{Topic: topics.Catalog(), MaxWait: catalogWait},
 		func(r Records, end bool) { decides.Catalog(r, end) },
 	)
+	hosts := c.beacons(func(r Records, end bool) { decides.Hosts(r, end) })
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
 		SoftGroupFor: o.SoftGroupFor, Share: o.Share, ReserveLead: o.ReserveLead,
@@ -66,6 +67,8 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: func() time.Time { return c.Clock.shown(entries.CaughtUpAt()) },
+		SyncHosts:    hosts.Sync,
+		HostsHeard:   func() time.Time { return c.Clock.shown(hosts.CaughtUpAt()) },
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
@@ -76,7 +79,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	g.Add("views", service.Together(
 		entries,
 		c.Table(topics.Queues(), decides.Queues),
-		c.beacons(decides.Hosts),
+		hosts,
 		c.Table(topics.Advice(), decides.Advice),
 	))
 	g.Add("start offsets", decides)
