@@ -115,6 +115,10 @@ func checkTimers(r *Recording) (wrong []Violation) {
 // conductor has taken its partition over, work is in its queue at the latest.
 const republished = 20 * time.Second
 
+// resent is how much later it is there where a link has lost a produce request just before all is well: its client gives
+// it up after write.ProduceTimeout and kafka.DefaultRequestTimeout, which are 22.5 s together.
+const resent = 5 * time.Second
+
 // startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all
 // that conductors and hosts have written meanwhile.
 const startsLate = 2 * time.Minute
@@ -156,6 +160,9 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		).Add(
 			republished + 60*r.Schedule.World.Latency.Duration(),
 		)
+		if r.Schedule.Has(schedule.FaultLink) {
+			due = due.Add(resent)
+		}
 		awaits := i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen)
 		if awaits || !r.upgraded(i).IsZero() {
 			due = due.Add(30 * time.Second) // it may have awaited its tier, or agents, and its next owner cannot know that

@@ -56,6 +56,7 @@ func Generate(seed uint64) Schedule {
 	g.preempted()
 	g.reserved()
 	g.leaderless()
+	g.hostsUnread()
 	g.saidAgain()
 	g.keepsUp()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })

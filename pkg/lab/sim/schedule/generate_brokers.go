@@ -86,7 +86,7 @@ func (g *generator) place(who string) string {
 	kind, _, _ := strings.Cut(who, "-")
 	switch kind {
 	case "conductor":
-		return pick(g, AtCoordinator, AtCoordinator, AtInstances, AtReports, AtHost, AtBuilds)
+		return pick(g, AtCoordinator, AtCoordinator, AtInstances, AtReports, AtHost, AtHosts, AtBuilds)
 	case "host":
 		return pick(g, AtHost, AtReports, AtBuilds, AtHosts)
 	case "queues":

@@ -3,6 +3,7 @@
 package schedule
 
 import (
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -34,5 +35,32 @@ func (g *generator) doubted() {
 	g.wrong(Fault{At: at, For: long, Kind: pick(g, FaultPause, FaultMute, FaultOff, FaultDeaf), Who: h})
 	for range pick(g, 1, 1, 2) {
 		say(at + g.between(1, long-5))
+	}
+}
+
+// hostsUnread has somebody say that a host is dead while the conductors are cut off from the broker that leads the hosts
+// topic: one that lives, or one that nobody hears.
+func (g *generator) hostsUnread() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 57))
+	if g.s.World.Brokers < MostBrokers || len(g.names) == 0 || !g.chance(0.7) || !g.common() {
+		return
+	}
+	g.s.Faults = nil
+	at, long, lives := g.between(0, 10), g.between(70, 110), g.chance(0.75)
+	key := pick(g, LinkMute, LinkDeaf, LinkBoth, LinkOff)
+	for n := range g.s.World.Conductors {
+		g.wrong(Fault{
+			At: at, For: long, Kind: FaultLink, Who: fmt.Sprintf("conductor-%d", n+1), Key: key, Broker: AtHosts,
+		})
+	}
+	h, words := g.one("host"), []string{WordRecord}
+	if !lives {
+		words = []string{WordRecord, WordAsked, WordPatient}
+		g.wrong(Fault{At: at, For: long + 20, Kind: pick(g, FaultPause, FaultMute, FaultOff), Who: h})
+	}
+	for range 1 + g.IntN(3) {
+		g.wrong(Fault{
+			At: at + g.between(35, long), Kind: FaultWord, Who: h, Key: pick(g, words...), Dead: pick(g, "fence", "forget"),
+		})
 	}
 }

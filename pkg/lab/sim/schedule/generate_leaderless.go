@@ -7,17 +7,22 @@ import (
 	"slices"
 )
 
+// common says whether what goes wrong may be replaced by something else: none of it is of a kind that comes rarely.
+func (g *generator) common() bool {
+	rare := func(f Fault) bool {
+		return slices.Contains([]string{
+			FaultRename, FaultClone, FaultWord, FaultDeposed, FaultParked, FaultQuorum, FaultApart, FaultRogue, FaultLie,
+			FaultUpgrade, FaultWipe, FaultRing, FaultNode, FaultCoordinators, FaultLeaderless,
+		}, f.Kind)
+	}
+	return len(g.s.Faults) > 0 && len(g.s.Faults) <= 8 && !slices.ContainsFunc(g.s.Faults, rare)
+}
+
 // leaderless has one partition after the other be without a leader, and nothing else go wrong: the projects of other
 // partitions are to notice nothing.
 func (g *generator) leaderless() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 55))
-	rare := func(f Fault) bool { // than it should be, if it went
-		return slices.Contains([]string{
-			FaultRename, FaultClone, FaultWord, FaultDeposed, FaultParked, FaultQuorum, FaultApart, FaultRogue, FaultLie,
-			FaultUpgrade, FaultWipe, FaultRing, FaultNode, FaultCoordinators,
-		}, f.Kind)
-	}
-	if !g.chance(0.3) || len(g.s.Faults) == 0 || len(g.s.Faults) > 8 || slices.ContainsFunc(g.s.Faults, rare) {
+	if !g.chance(0.3) || !g.common() {
 		return
 	}
 	g.s.World.Partitions = max(2, g.s.World.Partitions)
