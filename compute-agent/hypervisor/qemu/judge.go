@@ -30,6 +30,7 @@ type record struct {
 // found is what there is of a machine besides its record.
 type found struct {
 	alive  bool
+	open   bool   // it runs with open user networking
 	status string // QMP's word, empty if QMP does not answer
 	boot   string // the host's boot id
 	log    string // the last line QEMU complained with

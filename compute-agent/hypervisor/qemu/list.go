@@ -86,11 +86,12 @@ func (d *Driver) one(
 	if r.Plan.User == 0 {
 		odd.userless.Add(1)
 	}
-	if slices.ContainsFunc(of(all, d.dir(id)), isOpen) {
+	f := d.find(ctx, id, all, statusTime)
+	if f.open {
 		odd.open.Add(1)
 	}
 	m := r.Machine
-	m.Verdict = judge(r, d.find(ctx, id, all, statusTime))
+	m.Verdict = judge(r, f)
 	m.Detail += "; " + d.dir(id)
 	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
@@ -109,7 +110,8 @@ func isOpen(p host.Process) bool {
 
 // find looks for what there is of a machine besides its record.
 func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []host.Process, within time.Duration) found {
-	f := found{boot: d.host.BootID(), alive: len(of(all, d.dir(id))) > 0}
+	its := of(all, d.dir(id))
+	f := found{boot: d.host.BootID(), alive: len(its) > 0, open: slices.ContainsFunc(its, isOpen)}
 	if f.alive {
 		f.status = d.status(ctx, id, within)
 	} else {
