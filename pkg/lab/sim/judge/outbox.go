@@ -115,8 +115,8 @@ func checkTimers(r *Recording) (wrong []Violation) {
 // conductor has taken its partition over, work is in its queue at the latest.
 const republished = 20 * time.Second
 
-// resent is how much later it is there where a link has lost a produce request just before all is well: its client gives
-// it up after write.ProduceTimeout and kafka.DefaultRequestTimeout, which are 22.5 s together.
+// resent is how much later it is there where a link has lost a produce request just before all is well: its client
+// gives it up after write.ProduceTimeout and kafka.DefaultRequestTimeout, which are 22.5 s together.
 const resent = 5 * time.Second
 
 // startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all

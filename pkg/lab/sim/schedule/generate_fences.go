@@ -38,8 +38,8 @@ func (g *generator) doubted() {
 	}
 }
 
-// hostsUnread has somebody say that a host is dead while the conductors are cut off from the broker that leads the hosts
-// topic: one that lives, or one that nobody hears.
+// hostsUnread has somebody say that a host is dead while the conductors are cut off from the broker that leads the
+// hosts topic: one that lives, or one that nobody hears.
 func (g *generator) hostsUnread() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 57))
 	if g.s.World.Brokers < MostBrokers || len(g.names) == 0 || !g.chance(0.7) || !g.common() {
