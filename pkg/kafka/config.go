@@ -82,6 +82,7 @@ func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, compute.Invalid("brokers", "", "name at least one broker as host:port")
 	}
+	conns := newConnections(cfg.Dial)
 	base := []kgo.Opt{
 		kgo.SeedBrokers(cfg.Brokers...),
 		kgo.ClientID(cfg.ClientID),
@@ -92,8 +93,8 @@ func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ConnIdleTimeout(IdleTimeout),
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar(), cfg.Outage}),
-		kgo.Dialer(cfg.dial()),
-		kgo.WithHooks(watchSilence()),
+		kgo.Dialer(conns.open),
+		kgo.WithHooks(conns, watchSilence()),
 	}
 	if cfg.SASL != nil {
 		base = append(base, kgo.SASL(cfg.SASL.mechanism()))

@@ -205,7 +205,7 @@ func living(ctx context.Context, client *kgo.Client) []int32 {
 		go func() {
 			req := kmsg.NewPtrMetadataRequest()
 			req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil is all
-			resp, err := req.RequestWith(ctx, client)
+			resp, err := req.RequestWith(ctx, Prompt(client))
 			if err != nil {
 				answers <- nil
 				return

@@ -295,17 +295,17 @@ func (s *fencedWriter) begin(ctx context.Context, p int32, with producerEpoch) (
 // raise gets the partition's producer id with a new epoch. With an old producer epoch it
 // does so only if nobody else has since.
 func (s *fencedWriter) raise(ctx context.Context, p int32, old producerEpoch) (producerEpoch, error) {
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID = kmsg.StringPtr(fmt.Sprintf("%s.%d", s.group, p))
+	req, id := kmsg.NewPtrInitProducerIDRequest(), fmt.Sprintf("%s.%d", s.group, p)
+	req.TransactionalID = &id
 	req.TransactionTimeoutMillis = 1000 // must be something: there are no transactions
 	req.ProducerID, req.ProducerEpoch = old.Producer, old.Epoch
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, kafka.Prompt(s.client))
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		err = kafka.Lacking(err, access.To(access.Write, access.TransactionalID, *req.TransactionalID))
-		return producerEpoch{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
+		err = kafka.Lacking(err, access.To(access.Write, access.TransactionalID, id))
+		return producerEpoch{}, fmt.Errorf("transactional id %q: %w", id, err)
 	}
 	return producerEpoch{batch.Writer{Producer: resp.ProducerID, Epoch: resp.ProducerEpoch}, time.Now()}, nil
 }

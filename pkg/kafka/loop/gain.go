@@ -240,11 +240,11 @@ func (r *loopRun) positions(ctx context.Context, partitions []int32) (map[int32]
 	rg.Group = r.loop.opts.Group
 	for _, topic := range r.topics {
 		rt := kmsg.NewOffsetFetchRequestGroupTopic()
-		rt.Topic, rt.TopicID, rt.Partitions = topic.name, topic.id, partitions
+		rt.Topic, rt.TopicID, rt.Partitions = topic.name, topic.id, slices.Clone(partitions)
 		rg.Topics = append(rg.Topics, rt)
 	}
 	req.Groups = append(req.Groups, rg)
-	resp, err := req.RequestWith(ctx, r.ask)
+	resp, err := req.RequestWith(ctx, kafka.Prompt(r.ask))
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ func (m *membership) current(ctx context.Context, through *kgo.Client) error {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group = m.group
 	req.MemberID, req.Generation = m.client.GroupMetadata()
-	resp, err := req.RequestWith(ctx, through)
+	resp, err := req.RequestWith(ctx, kafka.Prompt(through))
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (m *membership) leave(ctx context.Context, through *kgo.Client) {
 		rm.MemberID = member
 		req.Members = append(req.Members, rm)
 		// An answer is enough. Without one the group finds out by itself, later.
-		if _, err := req.RequestWith(ctx, through); err == nil || pace.Sleep(ctx, pace.Backoff(fails)) != nil {
+		if _, err := req.RequestWith(ctx, kafka.Prompt(through)); err == nil || pace.Sleep(ctx, pace.Backoff(fails)) != nil {
 			return
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/kafka"
 )
 
 // DescribeTopics asks a broker for the metadata of topics. It is never
@@ -43,7 +45,7 @@ func metadata(
 		rt.Topic = kmsg.StringPtr(topic)
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := req.RequestWith(ctx, whom)
+	resp, err := req.RequestWith(ctx, kafka.Prompt(whom))
 	if err != nil {
 		return nil, err
 	}
