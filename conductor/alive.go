@@ -5,6 +5,7 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,19 +29,40 @@ import (
 
 // lifeSigns is when a host was heard of.
 type lifeSigns struct {
-	last time.Time
-	// The last time that it was silent for long: from the sign before to the one after.
-	from, to time.Time
+	last     time.Time
+	silences []silence // the last ones, in order
 }
 
-// note notes a sign of life. Of a host never heard of nothing is known from before.
+// silence is when a host was not heard of for long: from the sign before to the one after.
+type silence struct{ from, to time.Time }
+
+// mostSilences is how many are remembered of a host.
+const mostSilences = 4
+
+// note notes a sign of life. Of a host never heard of nothing is known from before. Signs come out of order: a
+// conductor that was cut off may read a report that was written after an outage before the beacons that were written
+// during it. So a sign from within a silence divides it. quiet is the same at each call, and for alive.
 func (h *lifeSigns) note(at time.Time, quiet time.Duration) {
+	all := h.silences
 	if !h.last.IsZero() && at.Sub(h.last) >= quiet {
-		h.from, h.to = h.last, at
+		all = append(slices.Clip(all), silence{h.last, at})
 	}
 	if at.After(h.last) {
 		h.last = at
 	}
+	h.silences = nil
+	for _, s := range all {
+		parts := []silence{s}
+		if at.After(s.from) && at.Before(s.to) {
+			parts = []silence{{s.from, at}, {at, s.to}}
+		}
+		for _, p := range parts {
+			if p.to.Sub(p.from) >= quiet {
+				h.silences = append(h.silences, p)
+			}
+		}
+	}
+	h.silences = h.silences[max(0, len(h.silences)-mostSilences):]
 }
 
 // alive says whether it was heard of within quiet before a moment. One that has come
@@ -52,7 +74,7 @@ func (h lifeSigns) alive(at time.Time, quiet time.Duration) bool {
 	case !h.last.After(at):
 		return at.Sub(h.last) < quiet
 	}
-	return at.After(h.to) || at.Sub(h.from) < quiet
+	return !slices.ContainsFunc(h.silences, func(s silence) bool { return at.Sub(s.from) >= quiet && at.Before(s.to) })
 }
 
 // noteLife notes a sign of life that is no beacon, of a host that has beacons.

@@ -5,6 +5,8 @@ package conductor
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +55,28 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		"not read to their end, and silent": {func(k *cell) {
 			k.syncHosts = func() error { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true); return nil }
 		}, 40 * time.Second, true},
+		"its beacons of an outage are read after a report from behind it": {func(k *cell) {
+			k.c.Hosts([]wire.Record{beaconAt(at(0))}, true)
+			behind := k.report(compute.ReportStarted, 1, "p", "h1")
+			behind.Time, behind.Logged = at(80*time.Second), true
+			k.read(behind)
+			k.syncHosts = func() error {
+				for d := 15; d <= 75; d += 15 {
+					k.c.Hosts([]wire.Record{beaconAt(at(time.Duration(d) * time.Second))}, true)
+				}
+				return nil
+			}
+		}, 50 * time.Second, false},
 		"heard by the past": {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true) }, 0, true},
+		"a tombstone from before a report that was read first": {func(k *cell) {
+			k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true)
+			behind := k.report(compute.ReportStarted, 1, "p", "h1")
+			behind.Time, behind.Logged = at(0), true
+			k.read(behind)
+			gone := wire.Tombstone(wire.KeyHost("h1"))
+			gone.Time, gone.Logged = at(-10*time.Second), true
+			k.c.Hosts([]wire.Record{gone}, true)
+		}, 20 * time.Second, false},
 		"a tombstone, while it lives": {func(k *cell) {
 			gone := wire.Tombstone(wire.KeyHost("h1"))
 			gone.Time, gone.Logged = at(10*time.Second), true
@@ -203,6 +226,60 @@ func TestTwinsWhileHostsAreUnread(t *testing.T) {
 		if is := len(k.c.view.Twins["h1"]); (is == 2) != unread {
 			t.Errorf("hosts unread: %v; %d agents speak for it", unread, is)
 		}
+	}
+}
+
+// TestSignsOfLifeComeInAnyOrder: nothing is known of a host from before it was first heard of; what comes later says
+// the same in any order.
+func TestSignsOfLifeComeInAnyOrder(t *testing.T) {
+	const quiet = 30
+	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
+	for name, c := range map[string]struct{ first, later []int }{
+		"never silent":                   {[]int{0}, []int{15, 30, 45, 60, 75, 90}},
+		"silent once":                    {[]int{0}, []int{15, 60, 75, 90}},
+		"silent at the end of an outage": {[]int{0, 15}, []int{30, 90}},
+	} {
+		all := append(slices.Clone(c.first), c.later...)
+		for range 100 {
+			rand.Shuffle(len(c.later), func(i, j int) { c.later[i], c.later[j] = c.later[j], c.later[i] })
+			var h lifeSigns
+			for _, s := range append(slices.Clone(c.first), c.later...) {
+				h.note(at(s), quiet*time.Second)
+			}
+			for s := range 150 {
+				before := 0
+				for _, x := range all {
+					if x <= s {
+						before = max(before, x)
+					}
+				}
+				silent := s-before >= quiet
+				if h.alive(at(s), quiet*time.Second) == silent {
+					t.Fatalf("%s, heard in the order %v: that it was alive at %d is %t", name, c.later, s, !silent)
+				}
+			}
+		}
+	}
+}
+
+// TestSilencesAreBounded: the last few are remembered, and each copy keeps its own.
+func TestSilencesAreBounded(t *testing.T) {
+	var h lifeSigns
+	for n := range mostSilences + 3 {
+		h.note(epoch.Add(time.Duration(n)*time.Minute), 30*time.Second)
+	}
+	of := func(n int) bool {
+		return h.alive(epoch.Add(time.Duration(n)*time.Minute+45*time.Second), 30*time.Second)
+	}
+	if !of(1) || of(2) || of(mostSilences+1) {
+		t.Errorf("alive in the second minute: %t, the third %t, the last %t", of(1), of(2), of(mostSilences+1))
+	}
+	before := h
+	for s := range 6 {
+		before.note(epoch.Add(time.Duration(2*60+10*s)*time.Second), 30*time.Second)
+	}
+	if of(2) {
+		t.Error("what a copy has heard is heard by all")
 	}
 }
 

@@ -201,8 +201,9 @@ func (b *inbox) applyBeacons(
 			at = rec.Time // of the past, and nothing says more exactly of when
 		}
 		if rec.Value == nil {
-			// A word that nobody has to vouch for is no reason to take a host for dead.
-			if h := compute.HostID(rec.Key); !b.lastBeacons[h].heard.alive(at, quiet) {
+			// A word that nobody has to vouch for is no reason to take a host for dead, nor to forget that it came back.
+			h := compute.HostID(rec.Key)
+			if heard := b.lastBeacons[h].heard; !heard.alive(at, quiet) && !heard.last.After(at) {
 				delete(b.lastBeacons, h)
 				b.agents.forget(h)
 				b.watch.Forget(h)
