@@ -48,7 +48,7 @@ func (ts tasks) noRoomIn(b compute.Build) string {
 // placeFor is where work that was offered to this host alone has room, if it has.
 func (l *loop) placeFor(b compute.Build) (compute.Place, bool) {
 	if b.In.ID == "" {
-		place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, compute.Place{})
+		place, _, fits := l.fetches.RoomForPinned(b, l.room()).Allocate(b.Resources, compute.Place{})
 		return place, fits
 	}
 	if l.tasks.noRoomIn(b) != "" || l.tasks.taken()[b.In] {

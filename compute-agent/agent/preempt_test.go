@@ -13,9 +13,11 @@ import (
 )
 
 // makeRoom has the host save room for a queue, and have machines taken away for it.
-func (c *cell) makeRoom(q string) {
+func (c *cell) makeRoom(q string) { c.save(q, time.Hour) }
+
+func (c *cell) save(q string, long time.Duration) {
 	c.mu.Lock()
-	look := compute.Look{Queue: compute.QueueName(q), Save: time.Hour, Preempt: true}
+	look := compute.Look{Queue: compute.QueueName(q), Save: long, Preempt: true}
 	c.say(compute.Command{Op: compute.CommandLook, Look: &look, At: time.Now()})
 	c.mu.Unlock()
 	pass(time.Second)
@@ -258,6 +260,60 @@ func TestBeaconSaysWhatIsTaken(t *testing.T) {
 		if got := c.beacon().Taking; len(got) > 0 || c.state(5) != compute.StateActive {
 			t.Errorf("the beacon says that %v are taken", got)
 		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
+// Machines go so that work of a queue finds room. One that would have to go for it, and waits for this host alone, does
+// not start in that room; it starts once the work was taken and there is room for both.
+func TestWhatGoesDoesNotComeBackFirst(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ { // the host is full
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = n > 4 })
+		}
+		pass(time.Minute)
+		c.makeRoom("large")
+		gone, _ := c.asked()
+		for n := 5; n <= 8; n++ {
+			if slices.Contains(gone, id(n)) {
+				c.delete(n)
+			}
+		}
+		again := compute.Build{
+			Instance: id(9), Project: "p", Attempt: 1, Queue: "small", Resources: small, Preemptible: true,
+		}
+		c.pinBuild(again, func(b *compute.Build) { b.WaitUntil = time.Now().Add(time.Hour) })
+		pass(10 * time.Second)
+		c.wantOne(9, compute.StateQueued)
+		c.boot(10, "large")
+		c.makeRoom("large") // there is
+		pass(10 * time.Second)
+		c.wantOne(10, compute.StateActive)
+		c.delete(1)
+		pass(10 * time.Second)
+		c.wantOne(9, compute.StateActive)
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
+// Once the host saves no longer, what waited for that starts at once.
+func TestWhatWaitsForASavingToEnd(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 7; n++ { // there is room for one more
+			c.boot(n, "small")
+		}
+		pass(time.Minute)
+		c.save("large", 20*time.Second)
+		b := compute.Build{Instance: id(8), Project: "p", Attempt: 1, Queue: "small", Resources: small, Preemptible: true}
+		c.pinBuild(b, func(b *compute.Build) { b.WaitUntil = time.Now().Add(time.Hour) })
+		pass(18 * time.Second)
+		c.wantOne(8, compute.StateQueued)
+		pass(3 * time.Second)
+		c.wantOne(8, compute.StateActive)
 		stop(c, c.node)
 	}, queue("small", small), queue("large", large))
 }

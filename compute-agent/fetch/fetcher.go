@@ -185,6 +185,9 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		if !b.WaitUntil.IsZero() && !has.Room.Fits(b.Resources) {
 			continue // nobody knows when it will: until then others may have what is free
 		}
+		if f.mightGo(b) && !f.besideSaved(has.Room).Fits(b.Resources) {
+			continue // what is saved comes first
+		}
 		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}

@@ -110,6 +110,23 @@ func (f *Fetcher) forOthers(room offer.Room) offer.Room {
 	return f.besideSaved(room)
 }
 
+// RoomForPinned is the room that work for this host alone may have now, of what is free. What may wait leaves what the
+// host saves if its machine might be taken away for that queue: it would come again and again, and the queue's work
+// never.
+func (f *Fetcher) RoomForPinned(b compute.Build, room offer.Room) offer.Room {
+	if f.mightGo(b) {
+		return f.forOthers(f.Beside(room))
+	}
+	return f.Beside(room)
+}
+
+// mightGo says whether the machine of work for this host alone might be taken away for the queue that the host saves
+// for. What may not wait is taken away once at most.
+func (f *Fetcher) mightGo(b compute.Build) bool {
+	_, class, ours := f.needs(f.saving.queue)
+	return ours && class != compute.PriorityLow && b.Preemptible && b.In.ID == "" && !b.WaitUntil.IsZero()
+}
+
 // beginFirst opens fetches of the queues that go before all others, each alone: a fetch that lists others too brings
 // the work of any. They are the one that the host saves for, and those with work that has waited for long, the longest
 // first. It answers the room that is left for the others.

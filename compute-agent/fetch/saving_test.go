@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -50,6 +51,98 @@ func TestOtherWorkGetsWhatIsBeside(t *testing.T) {
 	d.Took("big")
 	if d.Saving(d.now) != nil || !slices.Equal(*ended, []string{SavingTaken}) {
 		t.Errorf("it saves %+v, %v", d.Saving(d.now), *ended)
+	}
+}
+
+// Work for this host alone that waits, and might be taken away for what the host saves for, leaves it the room and has
+// what is left beside. Other work for this host alone goes first.
+func TestPinnedWorkBesideASaving(t *testing.T) {
+	later := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	goes := compute.Build{Preemptible: true, WaitUntil: later}
+	inside := goes
+	inside.In = compute.InPlaceholder{ID: "1"}
+	for name, x := range map[string]struct {
+		uses   int64 // of ten
+		pinned compute.Build
+		class  compute.Priority // of what is saved for
+		fits   bool             // what is pinned, while the host saves
+		opened bool             // a fetch of what is saved for
+	}{
+		"it would go again":        {2, goes, compute.PriorityNormal, false, true},
+		"it has room beside":       {0, goes, compute.PriorityNormal, true, true},
+		"it stays":                 {2, compute.Build{WaitUntil: later}, compute.PriorityNormal, true, false},
+		"it does not wait":         {2, compute.Build{Preemptible: true}, compute.PriorityNormal, true, false},
+		"it has its room":          {2, inside, compute.PriorityNormal, true, true},
+		"nothing goes for the low": {2, goes, compute.PriorityLow, true, false},
+	} {
+		d, _ := newSaver(t)
+		d.SetQueue(compute.Queue{
+			Name: "big", Group: "g", TopicID: "t", Resources: compute.Resources{compute.VCPU: 8}, Priority: x.class,
+		}, d.now)
+		d.uses = x.uses
+		x.pinned.Resources = compute.Resources{compute.VCPU: 2}
+		d.Pin(x.pinned)
+		fits := func() bool { return d.RoomForPinned(x.pinned, d.supply().Room).Fits(x.pinned.Resources) }
+		if !fits() {
+			t.Errorf("%s: it does not fit before anything is saved", name)
+		}
+		d.Ring(compute.Look{Queue: "big", Save: time.Minute, Preempt: true}, d.now)
+		if x.fits != fits() {
+			t.Errorf("%s: that it fits is %t", name, !x.fits)
+		}
+		d.look()
+		var want []string
+		if x.opened {
+			want = []string{"open big 100ms"}
+		}
+		d.told(want...)
+		d.Took("big")
+		if !x.opened && !fits() {
+			t.Errorf("%s: it does not fit after the saving", name)
+		}
+	}
+}
+
+// What starts beside a saving has a place that leaves the other work one.
+func TestPlaceBesideASaving(t *testing.T) {
+	d, _ := newSaver(t, "big 4")
+	d.Ring(compute.Look{Queue: "big", Save: time.Minute}, d.now)
+	nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 2, 3}}, {ID: 1, CPUs: []int{4, 5, 6, 7}}}
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 8}}
+	room := offer.Terms{OneNode: true}.Offer(inv, nodes, nil).Room()
+	goes := compute.Build{Preemptible: true, WaitUntil: d.now.Add(time.Hour)}
+	goes.Resources = compute.Resources{compute.VCPU: 2}
+	for n := range 2 {
+		place, _, fits := d.RoomForPinned(goes, room).Allocate(goes.Resources, compute.Place{})
+		room = room.Hold(goes.Resources, place)
+		if !fits || !room.Fits(compute.Resources{compute.VCPU: 4}) {
+			t.Errorf("after %d more: %t, and the other work fits: %t", n, fits, room.Fits(compute.Resources{compute.VCPU: 4}))
+		}
+	}
+	if d.RoomForPinned(goes, room).Fits(goes.Resources) {
+		t.Error("it may have the last place of the other work")
+	}
+}
+
+// Where fetches are open that have the room for work beside a saving, it waits for them to end, and its share is kept.
+func TestPinnedWorkThatFitsBesideASaving(t *testing.T) {
+	d, _ := newSaver(t, "big 4", "a 3", "b 3")
+	d.ring(compute.Look{Queue: "a"})
+	d.told("open a 100ms")
+	goes := compute.Build{Preemptible: true, WaitUntil: d.now.Add(time.Hour)}
+	goes.Resources = compute.Resources{compute.VCPU: 5}
+	d.Pin(goes)
+	d.ring(compute.Look{Queue: "big", Save: time.Minute})
+	d.ring(compute.Look{Queue: "b"})
+	d.told()
+	d.ended("a", -1, 0)
+	if !d.RoomForPinned(goes, d.supply().Room).Fits(goes.Resources) {
+		t.Error("with no fetch open it has no room")
+	}
+	d.look()
+	d.told("open big 100ms")
+	if !d.RoomForPinned(goes, d.supply().Room).Fits(goes.Resources) {
+		t.Error("beside the fetch that is open for the other work it has no room")
 	}
 }
 
