@@ -42,7 +42,8 @@ func checkCalls(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 {
 		return nil
 	}
-	waits, often := r.waits(), walks
+	denied := func(c Claimed) bool { return r.denied(c.Claim) } // its record lies there again, whatever it waits for
+	waits, often := r.waitsBeside(denied), walks
 	if len(r.Schedule.World.Hosts) > 1 {
 		often *= besides
 	}

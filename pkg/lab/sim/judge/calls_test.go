@@ -36,11 +36,24 @@ func TestCheckCalls(t *testing.T) {
 			call(r)
 		}
 	}
+	// refused has what waited claimed by a host, and that denied by a rule of its group.
+	refused := func(call func(*Recording)) func(*Recording) {
+		return alone(func(r *Recording) {
+			r.Claims = append(r.Claims, Claimed{moment(0.4), compute.Report{
+				Instance: madeID, Attempt: 1, Host: "host-3", Claim: "c0",
+			}})
+			r.Denials = append(r.Denials, Denied{moment(0.5), "host-3", compute.Command{
+				Claim: "c0", Reason: &compute.Reason{Code: compute.GroupRule},
+			}})
+			call(r)
+		})
+	}
 	sees(t, checkCalls, map[string]func(*Recording){
 		"right: nothing waits":                             calls("host-2", 50, mostCalls),
 		"host-2 asked for work 16 times":                   calls("host-2", 50, mostCalls+1),
 		"right: vm-1 came into a queue, and is not for it": alone(calls("host-2", 2.5, mostCalls+3*2+2)),
 		"host-2 asked for work 24 times":                   alone(calls("host-2", 2.5, mostCalls+3*2+3)),
+		"right: it was claimed, and lies there again":      refused(calls("host-2", 2.5, mostCalls+3*2+2)),
 		"right: another host walks there too":              calls("host-2", 2.5, mostCalls+2*3*2+2),
 		"host-2 asked for work 30 times":                   calls("host-2", 2.5, mostCalls+2*3*2+3),
 		"right: what ended in queues is dropped":           ended(5, calls("host-2", 100, mostCalls+5*2)),

@@ -175,15 +175,24 @@ func checkQuota(r *Recording) (wrong []Violation) {
 // decides nothing, unless that does not answer either, and an answer takes a while.
 const quotaHeard = 8 * time.Second
 
-// deafConductor says whether a conductor was cut off from a broker from soon after one moment until shortly before
-// another, or a broker was away as long, or told of former leaders or coordinators. What is in the catalog may be
-// unknown to the conductor as long: it cannot read the catalog from that broker, and decides boots by what it knows of
-// it.
+// A conductor hears of the catalog late where everything that it sends takes verySlow longer, or more: if it lost its
+// connections, it opens others with several messages in a row, and gives up some of them first. After as many messages
+// as verySlowHears it has heard of a change.
+const (
+	verySlow      = 500 * time.Millisecond
+	verySlowHears = 50 // up to 37 were seen
+)
+
+// deafConductor says whether a conductor was cut off from a broker, or was very slow, from soon after one moment until
+// shortly before another, or a broker was away as long, or told of former leaders or coordinators. What is in the
+// catalog may be unknown to the conductor as long: it cannot read the catalog from that broker, and decides boots by
+// what it knows of it.
 func (r *Recording) deafConductor(from, to time.Time) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-		begun := r.Start.Add(f.At.Duration())
+		begun, by := r.Start.Add(f.At.Duration()), f.By.Duration()
+		slow := f.Kind == schedule.FaultSlow && by >= verySlow && to.Sub(from) < quotaHeard+verySlowHears*by
 		deaf := f.Kind == schedule.FaultNode || f.Key == schedule.Stale ||
-			f.Kind == schedule.FaultLink && strings.HasPrefix(f.Who, "conductor-")
+			(f.Kind == schedule.FaultLink || slow) && strings.HasPrefix(f.Who, "conductor-")
 		return deaf && begun.Before(from.Add(quotaHeard)) && to.Before(begun.Add(f.For.Duration()+quotaHeard))
 	})
 }

@@ -17,6 +17,9 @@ func TestLimitsInForce(t *testing.T) {
 	broker := func(kind, key string) []schedule.Fault {
 		return []schedule.Fault{{Kind: kind, Key: key, Who: "broker", At: 1, For: 60}}
 	}
+	slow := func(who string, by schedule.Seconds) []schedule.Fault {
+		return []schedule.Fault{{Kind: schedule.FaultSlow, Who: who, By: by, At: 1, For: 60}}
+	}
 	for name, x := range map[string]struct {
 		decided schedule.Seconds
 		faults  []schedule.Fault
@@ -33,6 +36,12 @@ func TestLimitsInForce(t *testing.T) {
 		"while there are other leaders":       {20, broker(schedule.FaultLeaders, ""), 1},
 		"after a broker was away":             {90, broker(schedule.FaultNode, ""), 1},
 		"while another process is so":         {20, link("queue-manager-1", 1, 60), 1},
+		"while a conductor is very slow":      {20, slow("conductor-1", 1), 2},
+		"after a conductor was very slow":     {90, slow("conductor-1", 1), 1},
+		"while a conductor is a little slow":  {20, slow("conductor-1", 0.49), 1},
+		"while it is just so slow":            {20, slow("conductor-1", 0.5), 2},
+		"long after the change":               {40, slow("conductor-1", 0.5), 1},
+		"while a host is very slow":           {20, slow("host-1", 1), 1},
 	} {
 		r := made()
 		r.Schedule.Faults = x.faults

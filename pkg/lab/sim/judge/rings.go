@@ -194,7 +194,10 @@ func (r *Recording) waitsOn(c Claimed) bool {
 }
 
 // waits are all times in which work waited.
-func (r *Recording) waits() (list []waiting) {
+func (r *Recording) waits() []waiting { return r.waitsBeside(r.waitsOn) }
+
+// waitsBeside are all times in which work was in a queue and not claimed; some claims count for nothing.
+func (r *Recording) waitsBeside(nothing func(Claimed) bool) (list []waiting) {
 	first := map[work]time.Time{}
 	for _, b := range r.Builds {
 		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
@@ -203,7 +206,7 @@ func (r *Recording) waits() (list []waiting) {
 	}
 	claimed := map[work]time.Time{}
 	for _, c := range r.Claims {
-		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() && !r.waitsOn(c) {
+		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() && !nothing(c) {
 			claimed[k] = c.Seen
 		}
 	}
