@@ -66,15 +66,16 @@ func (h *lifeSigns) note(at time.Time, quiet time.Duration) {
 }
 
 // alive says whether it was heard of within quiet before a moment. One that has come
-// back since counts as alive then, unless it is known to have been silent.
+// back since, or at that moment, counts as alive then, unless it is known to have been silent: what the log has at one
+// moment may have come in any order.
 func (h lifeSigns) alive(at time.Time, quiet time.Duration) bool {
 	switch {
 	case h.last.IsZero():
 		return false
-	case !h.last.After(at):
+	case h.last.Before(at):
 		return at.Sub(h.last) < quiet
 	}
-	return !slices.ContainsFunc(h.silences, func(s silence) bool { return at.Sub(s.from) >= quiet && at.Before(s.to) })
+	return !slices.ContainsFunc(h.silences, func(s silence) bool { return at.Sub(s.from) >= quiet && !at.After(s.to) })
 }
 
 // noteLife notes a sign of life that is no beacon, of a host that has beacons.

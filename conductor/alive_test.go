@@ -44,6 +44,16 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		"silent": {
 			func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 30 * time.Second, true,
 		},
+		"silent, and heard again at that moment": {
+			func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0)), beaconAt(at(40 * time.Second))}, true) },
+			40 * time.Second, true,
+		},
+		"heard at that moment, and before": {
+			func(k *cell) {
+				k.c.Hosts([]wire.Record{beaconAt(at(20 * time.Second)), beaconAt(at(40 * time.Second))}, true)
+			},
+			40 * time.Second, false,
+		},
 		"never heard of": {func(k *cell) { k.c.Hosts(nil, true) }, time.Hour, true},
 		"hosts cannot be read": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true)
@@ -249,7 +259,7 @@ func TestSignsOfLifeComeInAnyOrder(t *testing.T) {
 			for s := range 150 {
 				before := 0
 				for _, x := range all {
-					if x <= s {
+					if x < s {
 						before = max(before, x)
 					}
 				}

@@ -203,7 +203,7 @@ func (b *inbox) applyBeacons(
 		if rec.Value == nil {
 			// A word that nobody has to vouch for is no reason to take a host for dead, nor to forget that it came back.
 			h := compute.HostID(rec.Key)
-			if heard := b.lastBeacons[h].heard; !heard.alive(at, quiet) && !heard.last.After(at) {
+			if heard := b.lastBeacons[h].heard; !heard.alive(at, quiet) && heard.last.Before(at) {
 				delete(b.lastBeacons, h)
 				b.agents.forget(h)
 				b.watch.Forget(h)
