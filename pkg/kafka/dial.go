@@ -30,7 +30,7 @@ const refusedPause = 50 * time.Millisecond
 
 // connections opens those of one client. Each ends with the context it is opened under, as long as the broker has not
 // said a word. kgo first asks on every new connection what the broker can do, and listens for the answer to nobody
-// else: a frozen broker would hold up a caller that has given up for 30 s.
+// else: a frozen broker would hold up, for 30 s, a caller that has given up.
 //
 // Where opening takes longer than callers wait, none would ever be made: each caller begins anew. So the next one to an
 // address is given longer than its caller waits, and is there for later callers. Meanwhile the client sends that broker

@@ -208,30 +208,40 @@ func TestSilentConnectionEnds(t *testing.T) {
 	})
 }
 
+// embeddedClient is a client of an embedded broker, which it reaches as it is told.
+func embeddedClient(
+	t *testing.T, dial func(ctx context.Context, n, addr string, dial dialer) (net.Conn, error),
+) *kgo.Client {
+	var network embedded.Network
+	b, err := embedded.Start(embedded.Options{
+		Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	cl, err := NewClient(Config{
+		Brokers: b.Addrs(),
+		Topics:  wire.Topics{Prefix: "t."},
+		Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+			return dial(ctx, n, addr, network.Dial)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
 // A connection is for all later callers, not only for the one that opened it.
 func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var network embedded.Network
-		b, err := embedded.Start(embedded.Options{
-			Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
 		dials := 0
-		cl, err := NewClient(Config{
-			Brokers: b.Addrs(),
-			Topics:  wire.Topics{Prefix: "t."},
-			Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
-				dials++
-				return network.Dial(ctx, n, addr)
-			},
+		cl := embeddedClient(t, func(ctx context.Context, n, addr string, dial dialer) (net.Conn, error) {
+			dials++
+			return dial(ctx, n, addr)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			if _, err := cl.Request(ctx, kmsg.NewPtrMetadataRequest()); err != nil {
@@ -269,32 +279,16 @@ func TestSlowConnectionsAreMade(t *testing.T) {
 	const patience, most = 3 * time.Second, 4
 	for _, by := range []time.Duration{patience / 4, patience * 5 / 9, patience * 5 / 8} {
 		synctest.Test(t, func(t *testing.T) {
-			var network embedded.Network
-			b, err := embedded.Start(embedded.Options{
-				Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) },
+			cl := embeddedClient(t, func(ctx context.Context, n, addr string, dial dialer) (net.Conn, error) {
+				if !service.Sleep(ctx, by) {
+					return nil, ctx.Err()
+				}
+				c, err := dial(ctx, n, addr)
+				if err != nil {
+					return nil, err
+				}
+				return &slowConn{Conn: c, by: by}, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			cl, err := NewClient(Config{
-				Brokers: b.Addrs(),
-				Topics:  wire.Topics{Prefix: "t."},
-				Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
-					if !service.Sleep(ctx, by) {
-						return nil, ctx.Err()
-					}
-					c, err := network.Dial(ctx, n, addr)
-					if err != nil {
-						return nil, err
-					}
-					return &slowConn{Conn: c, by: by}, nil
-				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cl.Close()
 			for tries := 1; ; tries++ {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				_, err := cl.SeedBrokers()[0].Request(ctx, kmsg.NewPtrMetadataRequest())
