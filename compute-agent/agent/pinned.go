@@ -15,7 +15,7 @@ import (
 
 // startPinned takes the work that was offered to this host alone, or says why
 // not. What only has to wait for fetches to end or a slot waits, and its share
-// is kept from other fetches. So does what would soon have to go again.
+// is kept from other fetches. What would soon have to go again waits, too.
 func (l *loop) startPinned(now time.Time) {
 	if !l.stream.caughtUp || l.twins.why != "" {
 		return

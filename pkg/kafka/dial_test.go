@@ -41,6 +41,22 @@ func TestRefusalTakesAMoment(t *testing.T) {
 	})
 }
 
+// unreachable dials a broker that never answers.
+func unreachable(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// spoken is a connection on which the broker says a word, and ends it.
+func spoken() net.Conn {
+	c, broker := net.Pipe()
+	go func() {
+		_, _ = broker.Write([]byte{1})
+		_ = broker.Close()
+	}()
+	return c
+}
+
 // Each connection to an address where the one before was late is given longer, until one was made. One that was called
 // off is given nothing, and does not count; nor does one that nobody waits for any more.
 func TestLateConnectionsAreGivenLonger(t *testing.T) {
@@ -50,15 +66,9 @@ func TestLateConnectionsAreGivenLonger(t *testing.T) {
 		var opened context.Context
 		conns := newConnections(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if opened = ctx; answers {
-				c, broker := net.Pipe()
-				go func() {
-					_, _ = broker.Write([]byte{1})
-					_ = broker.Close()
-				}()
-				return c, nil
+				return spoken(), nil
 			}
-			<-ctx.Done()
-			return nil, ctx.Err()
+			return unreachable(ctx, "", "")
 		})
 		open := func(ctx context.Context, want time.Duration, wantErr error) {
 			t.Helper()
@@ -112,12 +122,7 @@ func TestLateConnectionsAreMade(t *testing.T) {
 			if !service.Sleep(ctx, takes) {
 				return nil, ctx.Err()
 			}
-			c, broker := net.Pipe()
-			go func() {
-				_, _ = broker.Write([]byte{1})
-				_ = broker.Close()
-			}()
-			return c, nil
+			return spoken(), nil
 		})
 		made := func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -148,10 +153,7 @@ func TestLateConnectionsAreMade(t *testing.T) {
 func TestClientEndsWhileAConnectionIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, dial := range map[string]dialer{
-			"no answer to the connection": func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			},
+			"no answer to the connection": unreachable,
 			"no answer on it": func(context.Context, string, string) (net.Conn, error) {
 				c, broker := net.Pipe()
 				t.Cleanup(func() { _ = broker.Close() })
@@ -308,10 +310,7 @@ func TestSlowConnectionsAreMade(t *testing.T) {
 // end of the client, however often it was tried.
 func TestSilentBrokersHoldUpNobody(t *testing.T) {
 	for name, dial := range map[string]dialer{
-		"no answer to the connection": func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
+		"no answer to the connection": unreachable,
 		"no answer on it": func(context.Context, string, string) (net.Conn, error) {
 			c, broker := net.Pipe()
 			go func() { _, _ = io.Copy(io.Discard, broker) }() // ends with the connection
