@@ -243,15 +243,22 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 		case task.Note:
 			l.unwritten.tasks[id] = true
 		case task.GiveBack:
-			t := l.tasks[id]
-			given := l.given.add(t.Instance, t.Attempt, t.Claim, time.Now())
-			l.unwritten.change.GiveBack = append(l.unwritten.change.GiveBack, given)
+			l.claimOver(id, task.Past{})
+		case task.KeepFailure:
+			l.claimOver(id, task.Past{Failed: &l.tasks[id].End.Failure})
 		case task.Forget:
 			l.forget(id)
 		default:
 			l.decided = append(l.decided, pending{id: id, action: a, claim: claim})
 		}
 	}
+}
+
+// claimOver has the journal remember how a task's claim ended.
+func (l *loop) claimOver(id compute.InstanceID, p task.Past) {
+	t := l.tasks[id]
+	over := l.given.add(t.Instance, t.Attempt, t.Claim, p, time.Now())
+	l.unwritten.change.GiveBack = append(l.unwritten.change.GiveBack, over)
 }
 
 // forget drops a task that is over: nothing of it is left and all is told.

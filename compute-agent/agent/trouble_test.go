@@ -342,6 +342,51 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
+// Why a claim failed is said once, and again to a conductor that asks: it may not have counted yet when that one's
+// predecessor heard it. The agent's next life says it too, and of a claim that it never had that it is unknown.
+func TestWhyAClaimFailedIsSaidAgain(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		broken := fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" {
+				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "the image is broken"}}
+			}
+			return nil
+		}}
+		n := c.start(dir, broken, nil)
+		c.boot(1, "small")
+		pass(2 * time.Second)
+		c.want(compute.StateError)
+		c.mu.Lock()
+		said := c.reports[len(c.reports)-1]
+		c.mu.Unlock()
+		ask := func(op compute.CommandOp, claim compute.ClaimID) compute.Report {
+			c.mu.Lock()
+			c.say(compute.Command{Op: op, Project: "p", Instance: id(1), Attempt: 1, Claim: claim})
+			c.mu.Unlock()
+			pass(2 * time.Second)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.reports[len(c.reports)-1]
+		}
+		same := func(when string, again compute.Report) {
+			if again.At == said.At || again.Op != compute.ReportFailed || again.Class != said.Class ||
+				again.Message != "the image is broken" {
+				c.t.Errorf("%s it says %s: %s, %s; first %+v", when, again.Op, again.Class, again.Message, said)
+			}
+		}
+		same("asked again", ask(compute.CommandGrant, said.Claim))
+		stop(c, n)
+		n = c.start(dir, broken, nil)
+		pass(30 * time.Second)
+		same("in another life", ask(compute.CommandConfirm, said.Claim))
+		if r := ask(compute.CommandGrant, "another"); r.Class != compute.FailureUnknownHere {
+			c.t.Errorf("of a claim that it never had it says %+v", r)
+		}
+		stop(c, n)
+	})
+}
+
 // A launch that hangs is undone after its time, and tried again.
 func TestLaunchHangs(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {

@@ -79,12 +79,14 @@ type Failure struct {
 	Message string               `json:"message,omitempty"`
 }
 
-// Given is a claim that was given back: a grant for it comes too late.
+// Given is a claim that is over, and of which a word may still come: it was given back, so that a grant for it comes too
+// late, or it failed, and its conductor asks again how.
 type Given struct {
 	Instance compute.InstanceID `json:"instance"`
 	Attempt  compute.Attempt    `json:"attempt"`
 	Claim    compute.ClaimID    `json:"claim"`
 	At       time.Time          `json:"at"`
+	Failed   *Failure           `json:"failed,omitempty"` // why; nil: it was given back
 }
 
 // Host is what is known of the host as a whole.

@@ -167,7 +167,7 @@ func (c Change) write(tx *bbolt.Tx) error {
 	return c.giveBack(bucket(tx, givenBucket))
 }
 
-// keepGiven is how many given-back claims are remembered. A grant for one that
+// keepGiven is how many claims that are over are remembered. A grant for one that
 // was forgotten is answered "unknown", which ends the same way.
 const keepGiven = 1000
 

@@ -131,6 +131,8 @@ type (
 	// GiveBack remembers, with the Journal it follows, that this claim was given
 	// back, for longer than the task lasts.
 	GiveBack struct{}
+	// KeepFailure remembers, with the Forget it comes before, why this claim failed, for longer than the task lasts.
+	KeepFailure struct{}
 	// Prepare begins to prepare the machine: Prepared or PrepareFailed.
 	Prepare struct{}
 	// Launch begins to launch it: Launched or LaunchFailed.
@@ -153,16 +155,17 @@ type (
 	Forget struct{}
 )
 
-func (Journal) action()   {}
-func (Note) action()      {}
-func (GiveBack) action()  {}
-func (Prepare) action()   {}
-func (Launch) action()    {}
-func (Destroy) action()   {}
-func (DoPower) action()   {}
-func (Interrupt) action() {}
-func (Report) action()    {}
-func (Accept) action()    {}
-func (Release) action()   {}
-func (Renew) action()     {}
-func (Forget) action()    {}
+func (Journal) action()     {}
+func (Note) action()        {}
+func (GiveBack) action()    {}
+func (KeepFailure) action() {}
+func (Prepare) action()     {}
+func (Launch) action()      {}
+func (Destroy) action()     {}
+func (DoPower) action()     {}
+func (Interrupt) action()   {}
+func (Report) action()      {}
+func (Accept) action()      {}
+func (Release) action()     {}
+func (Renew) action()       {}
+func (Forget) action()      {}

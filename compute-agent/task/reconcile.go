@@ -166,10 +166,15 @@ func (s *step) resumeEnding() {
 	s.destroy()
 }
 
+// Past is how a claim ended that is over, and all told.
+type Past struct {
+	Failed *Failure // why it failed: said once, that may have come before its conductor believed it; nil: it was given back
+}
+
 // Stranger answers a word of the conductor about something that neither the journal nor the hypervisor knows, or
-// knows by another attempt or claim. given says that the journal remembers giving this claim back. The caller has
+// knows by another attempt or claim. past is what the journal remembers of this claim; nil: nothing. The caller has
 // made sure that the hypervisor has answered. Nil: there is nothing to say.
-func Stranger(c compute.Command, given bool) *compute.Report {
+func Stranger(c compute.Command, past *Past) *compute.Report {
 	r := &compute.Report{
 		Op: compute.ReportFailed, Project: c.Project, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,
 		Class:   compute.FailureUnknownHere,
@@ -177,7 +182,11 @@ func Stranger(c compute.Command, given bool) *compute.Report {
 	}
 	switch c.Op {
 	case compute.CommandGrant, compute.CommandConfirm, compute.CommandPower:
-		if given {
+		switch {
+		case past == nil:
+		case past.Failed != nil:
+			r.Class, r.Message = past.Failed.Class, past.Failed.Message
+		default:
 			r.Op, r.Class = compute.ReportReturned, compute.FailureUnknown
 			r.Message = "the claim was given back before it was granted"
 		}

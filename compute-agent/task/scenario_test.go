@@ -4,6 +4,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ import (
 //	fenced [fence=9], missed, quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
 //	crash nothing|prepared|launched|waits [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
-//	stranger COMMAND [given]               about something that nobody here knows
+//	stranger COMMAND [given|failed]        about something that nobody here knows, but that it is over
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &tale{rules: DefaultRules(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -326,8 +327,14 @@ func answered(t *testing.T, w words) []string {
 		if !w.is(op.String()) {
 			continue
 		}
-		given := len(w.plain) > 1
-		r := Stranger(compute.Command{Op: op, Attempt: w.attempt(), Claim: w.claim()}, given)
+		var past *Past
+		switch {
+		case slices.Contains(w.plain, "given"):
+			past = &Past{}
+		case slices.Contains(w.plain, "failed"):
+			past = &Past{Failed: &Failure{Class: compute.FailureHost, Message: "no luck"}}
+		}
+		r := Stranger(compute.Command{Op: op, Attempt: w.attempt(), Claim: w.claim()}, past)
 		if r == nil {
 			return []string{"(nothing)"}
 		}

@@ -314,6 +314,9 @@ func (s *step) conclude() {
 	switch {
 	case s.Told:
 		s.Stage = Over
+		if s.End.How == EndFailed {
+			s.do(KeepFailure{})
+		}
 		s.do(Forget{})
 	case s.End.How == EndFailed:
 		r := s.report(compute.ReportFailed)

@@ -62,8 +62,8 @@ func TestReconcileTable(t *testing.T) {
 type remembered struct {
 	name  string
 	task  *Task
-	given bool // nothing but that the claim was given back
-	other bool // whatever it is: the hypervisor has another claim's machine
+	past  *Past // nothing but this of the claim
+	other bool  // whatever it is: the hypervisor has another claim's machine
 }
 
 func journals() []remembered {
@@ -77,7 +77,8 @@ func journals() []remembered {
 	ends := func(how Outcome) func(*Task) { return func(t *Task) { t.End = &End{How: how} } }
 	return []remembered{
 		{name: "nothing"},
-		{name: "nothing, claim given back", given: true},
+		{name: "nothing, claim given back", past: &Past{}},
+		{name: "nothing, claim failed", past: &Past{Failed: &Failure{}}},
 		{name: "preparing", task: at(Preparing)},
 		{name: "claiming", task: at(Claiming)},
 		{name: "claiming, broken", task: at(Claiming, func(t *Task) { t.Broken = &Failure{} })},
@@ -136,7 +137,7 @@ func restartTable() string {
 	for _, j := range append([]remembered{{name: "anything", other: true}}, journals()...) {
 		from := len(rows)
 		for _, d := range hypervisors() {
-			if other := d.machine != nil && d.machine.Claim != "c1"; other != j.other || j.given && d.machine != nil {
+			if other := d.machine != nil && d.machine.Claim != "c1"; other != j.other || j.past != nil && d.machine != nil {
 				continue // what the hypervisor has is adopted as if nothing were remembered
 			}
 			cells := restartCells(j, d)
@@ -205,7 +206,8 @@ func restart(j remembered, d listed, word compute.CommandOp) string {
 	for _, a := range l.rules.Reconcile(tasks, machines, l.now) {
 		l.task, l.todo = a.Task, a.Actions
 	}
-	l.deliver(word, j.given)
+	l.past = j.past
+	l.deliver(word)
 	for len(l.todo) > 0 {
 		next := l.todo[0]
 		l.todo = l.todo[1:]
@@ -222,6 +224,7 @@ type life struct {
 	rules Rules
 	now   time.Time
 	task  Task
+	past  *Past // of its claim, once that is over
 	todo  []Action
 	done  []string
 }
@@ -233,14 +236,14 @@ func (l *life) step(e Event) {
 }
 
 // deliver is the word that was found: a task's own, or a stranger's.
-func (l *life) deliver(word compute.CommandOp, given bool) {
+func (l *life) deliver(word compute.CommandOp) {
 	known := l.task.Instance != "" && l.task.Stage != Over && l.task.Holds(1, "c1")
 	switch {
 	case word == compute.CommandNone, word == compute.CommandFenced && l.task.Instance == "":
 	case word == compute.CommandFenced:
 		l.step(Fenced{Epoch: 1})
 	case !known:
-		if r := Stranger(compute.Command{Op: word, Attempt: 1, Claim: "c1"}, given); r != nil {
+		if r := Stranger(compute.Command{Op: word, Attempt: 1, Claim: "c1"}, l.past); r != nil {
 			l.todo = append(l.todo, Report{*r})
 		}
 	case word == compute.CommandPower:

@@ -57,11 +57,9 @@ func isHolder(inst *compute.Instance, r compute.Report) bool {
 func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
-		s.keepEarlyFailure(e, r)
 		s.askAgainAbout(e, r, due)
 		return
 	}
-	r = s.withEarlyFailure(e, r)
 	switch r.Op {
 	case compute.ReportStarted, compute.ReportChanged:
 		s.machineThere(e, r)
@@ -87,14 +85,15 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 
 // revoke takes back what another agent's word ends, a grant or a power command: the agent that got it may come back,
 // from a power cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this.
-// The copy of a journal, too, may know nothing of the claim, or give it back: the agent that claimed still has it.
+// The copy of a journal, too, may know nothing of the claim, give it back, or answer what was asked again: the agent that
+// claimed still has it.
 func (s *step) revoke(e *entry, r compute.Report) {
 	has, h := e.inst.Journal, s.hosts[e.inst.Host]
 	if has == "" || r.Journal == "" {
 		return
 	}
 	copied := r.Class == compute.FailureUnknownHere || r.Op == compute.ReportReturned ||
-		h != nil && h.twinsWithJournal(has) > 1
+		h != nil && (!h.askAgainAt[e].IsZero() || h.twinsWithJournal(has) > 1)
 	if r.Journal != has || copied {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}

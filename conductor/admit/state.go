@@ -94,12 +94,11 @@ type host struct {
 	twins     map[compute.Voice]bool   // processes that spoke for it at the same time
 	together  map[together]time.Time   // when two of those with different journals last spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
-	askAgainAt    map[*entry]time.Time
-	earlyFailures map[*entry]compute.Report // why starts failed, said before that counted; an agent says it once
-	since         time.Time                 // from when on voices are complete; zero: they are
-	heard         time.Time                 // the last sign of life, or when it began to matter here
-	silent        bool
-	restarted     bool // its agent is another process with a journal that was heard before, and was not told anew yet
+	askAgainAt map[*entry]time.Time
+	since      time.Time // from when on voices are complete; zero: they are
+	heard      time.Time // the last sign of life, or when it began to matter here
+	silent     bool
+	restarted  bool // its agent is another process with a journal that was heard before, and was not told anew yet
 }
 
 // Load puts one record in, as read from the log. It must be there only once, and
@@ -270,7 +269,6 @@ func (s *State) joinHost(e *entry, now time.Time) {
 	if h == nil {
 		h = &host{
 			id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]spoken{},
-			earlyFailures: map[*entry]compute.Report{},
 		}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
@@ -287,7 +285,6 @@ func (s *State) leaveHost(id compute.HostID, e *entry) {
 		return
 	}
 	delete(h.askAgainAt, e)
-	delete(h.earlyFailures, e)
 	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)

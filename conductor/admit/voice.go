@@ -179,34 +179,6 @@ func (s *step) askAgain(e *entry, due time.Time) {
 	s.reschedule(e)
 }
 
-// keepEarlyFailure keeps why a start failed. The agent forgets it with its task, and answers
-// only that nothing is there when it is asked again. What another journal says does not take its place.
-func (s *step) keepEarlyFailure(e *entry, r compute.Report) {
-	if r.Op != compute.ReportFailed || r.Class == compute.FailureUnknownHere || e.inst.State != compute.StateStarting {
-		return
-	}
-	h := s.hosts[e.inst.Host]
-	was := h.earlyFailures[e]
-	if isHolder(e.inst, was) && was.Journal == e.inst.Journal && r.Journal != was.Journal {
-		return
-	}
-	h.earlyFailures[e] = r
-}
-
-// withEarlyFailure is a report that counts, with what the same agent said before of why.
-func (s *step) withEarlyFailure(e *entry, r compute.Report) compute.Report {
-	if e.inst.State != compute.StateStarting || !absent(r.Op) ||
-		r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
-		return r
-	}
-	was := s.hosts[e.inst.Host].earlyFailures[e]
-	if !isHolder(e.inst, was) || was.Journal != r.Journal {
-		return r
-	}
-	r.Op, r.Class, r.Message = was.Op, was.Class, was.Message
-	return r
-}
-
 // describeTwins says which agents speak for one host.
 func describeTwins(list []compute.Voice) string {
 	var each []string

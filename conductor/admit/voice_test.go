@@ -3,6 +3,7 @@
 package admit
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -111,40 +112,29 @@ func TestAJournalThatWasSilentHasForgotten(t *testing.T) {
 	}
 }
 
-// TestWhyAStartFailedIsKept: said before it counted, it is why the start failed, unless the agent says another why.
-func TestWhyAStartFailedIsKept(t *testing.T) {
-	const failed, gone, by = "failed 1 class=host message=a", "gone 1", " host=h1 journal=j1"
-	for _, c := range []struct{ early, later, want string }{
-		{failed, gone, "a"},
-		{failed, "failed 1 class=host message=b", "b"},
-		{failed, "failed 1 class=unknown-claim message=b", "a"},
-		{gone, "failed 1 class=unknown-claim message=b", "b"},
-		{"failed 1 class=unknown-claim message=a", gone, "gone"},
-	} {
-		s := newStory(t)
-		s.tell(t, "boot 1\nclaim 1"+by+"\ntakeover\n"+c.early+by)
-		if is := s.state.Instance(long("1")); len(is.Failures) > 0 {
-			t.Fatalf("%q counts at once: %+v", c.early, is.Failures)
-		}
-		s.tell(t, "+31s\n"+c.later+by)
-		is := s.state.Instance(long("1"))
-		if len(is.Failures) != 1 || is.Failures[0].Message != c.want {
-			t.Errorf("%q, and then %q: %+v, want %q", c.early, c.later, is.Failures, c.want)
-		}
-		s.tell(t, "+1s\nclaim 1 attempt=2 claim=c2"+by+"\ngone 1 attempt=2 claim=c2"+by)
-		if is = s.state.Instance(long("1")); len(is.Failures) != 2 || is.Failures[1].Message != "gone" {
-			t.Errorf("the next attempt: %+v", is.Failures)
-		}
-	}
+// TestWhyAStartFailedIsAskedAgain: said before it counted, it is asked for again, by every owner of the partition, and
+// the agent that answers then may have a copy of the journal.
+func TestWhyAStartFailedIsAskedAgain(t *testing.T) {
+	const failed = "failed 1 class=host message=a host=h1 journal=j1"
 	s := newStory(t)
-	s.tell(t, "boot 1\nclaim 1"+by+"\ntakeover\n"+failed+by+"\n+31s\nstarted 1"+by)
-	if is := s.state.Instance(long("1")); is.State != compute.StateActive {
-		t.Fatalf("it started all the same, and is %s", is.State)
+	s.tell(t, "boot 1\nclaim 1 host=h1 journal=j1")
+	for range 2 {
+		s.tell(t, "takeover\n"+failed)
+		if is := s.state.Instance(long("1")); len(is.Failures) > 0 {
+			t.Fatalf("it counts at once: %+v", is.Failures)
+		}
 	}
-	s.tell(t, gone+by)
-	why := s.state.Instance(long("1")).Reason
-	if why == nil || why.Code != compute.HostLost || why.Detail != "" {
-		t.Errorf("it ran, and ends with %v", why)
+	if asked := s.tell(t, "+31s"); !strings.Contains(asked, "grant") {
+		t.Errorf("it is not asked again: %s", asked)
+	}
+	revoked := s.tell(t, failed)
+	is := s.state.Instance(long("1"))
+	if len(is.Failures) != 1 || is.Failures[0].Message != "a" || !strings.Contains(revoked, "delete") {
+		t.Errorf("the failures are %+v, and the host hears %s", is.Failures, revoked)
+	}
+	s.tell(t, "+1s\nclaim 1 attempt=2 claim=c2 host=h1 journal=j1")
+	if last := s.tell(t, "failed 1 attempt=2 claim=c2 host=h1 journal=j1"); strings.Contains(last, "delete") {
+		t.Errorf("what counts at once takes nothing back: %s", last)
 	}
 }
 
