@@ -38,7 +38,7 @@ type cell struct {
 	stream    []wire.Record
 	oldest    int64 // what lies before it in the stream was removed
 	insts     map[compute.InstanceID]*inst
-	granted   map[givenKey]bool // whatever was ever granted
+	granted   map[claimKey]bool // whatever was ever granted
 	reports   []compute.Report
 	beacons   []compute.Beacon
 	rejected  []compute.Rejected
@@ -127,7 +127,7 @@ func newCell(t *testing.T, queues ...compute.Queue) *cell {
 	}
 	c := &cell{
 		t: t, world: w, host: h, inv: big, queues: map[compute.QueueName]*line{}, brokers: 1,
-		insts: map[compute.InstanceID]*inst{}, granted: map[givenKey]bool{}, attempts: 3, over: make(chan struct{}),
+		insts: map[compute.InstanceID]*inst{}, granted: map[claimKey]bool{}, attempts: 3, over: make(chan struct{}),
 	}
 	for _, q := range queues {
 		c.add(q)

@@ -57,7 +57,7 @@ func (c *cell) report(r compute.Report) {
 	case r.Op == compute.ReportClaim && c.noGrants:
 	case r.Op == compute.ReportClaim && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
 		x.state, x.claim = compute.StateStarting, r.Claim
-		c.granted[givenKey{r.Instance, r.Attempt, r.Claim}] = true
+		c.granted[claimKey{r.Instance, r.Attempt, r.Claim}] = true
 		c.effects(x)
 	case r.Op == compute.ReportClaim && holds && x.state != compute.StateDeleting:
 		x.confirm = false

@@ -99,7 +99,7 @@ func (d tripDriver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 func (d tripDriver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
 	return d.around("launch", func() error {
 		d.cell.mu.Lock()
-		if !d.cell.granted[givenKey{id, a, c}] {
+		if !d.cell.granted[claimKey{id, a, c}] {
 			d.cell.t.Errorf("%s attempt %d claim %s is launched without a grant", id, a, c)
 		}
 		d.cell.mu.Unlock()

@@ -125,7 +125,7 @@ func (w witness) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	e, _ := w.written(id)
 	w.want(e.Attempt == a && e.Claim == c && e.Stage != journal.StageEnding, "Launch", id, e)
 	w.cell.mu.Lock()
-	if !w.cell.granted[givenKey{id, a, c}] {
+	if !w.cell.granted[claimKey{id, a, c}] {
 		w.cell.t.Errorf("%s attempt %d claim %s is launched without a grant", id, a, c)
 	}
 	w.cell.mu.Unlock()

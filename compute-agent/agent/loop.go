@@ -39,7 +39,7 @@ type loop struct {
 	tasks  tasks
 	refs   deliveries
 	builds map[compute.InstanceID]compute.Build
-	given  given
+	over   overClaims
 	host   journal.Host
 	starts starts
 	twins  twins
@@ -77,7 +77,7 @@ func newLoop(a *Agent) *loop {
 	l := &loop{
 		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
 		tasks: tasks{}, refs: deliveries{},
-		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given), host: a.begin.Host,
+		builds: map[compute.InstanceID]compute.Build{}, over: newOverClaims(a.begin), host: a.begin.Host,
 		starts:    newStarts(guardOf(a.begin.Host).Restored(time.Now()), a.opts.Timing.Quarantine, a.opts.Log),
 		unwritten: newUnwritten(&a.opts, a.begin.Position),
 		consoles:  newConsoles(&a.opts),
@@ -243,22 +243,15 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 		case task.Note:
 			l.unwritten.tasks[id] = true
 		case task.GiveBack:
-			l.claimOver(id, task.Past{})
+			l.rememberGiven(id)
 		case task.KeepFailure:
-			l.claimOver(id, task.Past{Failed: &l.tasks[id].End.Failure})
+			l.rememberFailure(id)
 		case task.Forget:
 			l.forget(id)
 		default:
 			l.decided = append(l.decided, pending{id: id, action: a, claim: claim})
 		}
 	}
-}
-
-// claimOver has the journal remember how a task's claim ended.
-func (l *loop) claimOver(id compute.InstanceID, p task.Past) {
-	t := l.tasks[id]
-	over := l.given.add(t.Instance, t.Attempt, t.Claim, p, time.Now())
-	l.unwritten.change.GiveBack = append(l.unwritten.change.GiveBack, over)
 }
 
 // forget drops a task that is over: nothing of it is left and all is told.

@@ -348,7 +348,7 @@ func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machin
 		if l.word(c) {
 			continue
 		}
-		if r := task.Stranger(c, l.given.past(c)); r != nil {
+		if r := task.Stranger(c, l.over.past(c)); r != nil {
 			l.reports.tell(*r)
 		}
 	}

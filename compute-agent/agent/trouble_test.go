@@ -342,14 +342,16 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
-// Why a claim failed is said once, and again to a conductor that asks: it may not have counted yet when that one's
-// predecessor heard it. The agent's next life says it too, and of a claim that it never had that it is unknown.
+// An agent repeats why a claim failed when a conductor asks: an earlier conductor may have heard it too early to count
+// it. So does the agent's next process, after a kill too. A claim that it never had is unknown.
 func TestWhyAClaimFailedIsSaidAgain(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.attempts = 1
 		broken := fake.Options{Fault: func(call fake.Call) *fake.Fault {
-			if call.Method == "Prepare" {
-				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "the image is broken"}}
+			if call.Method == "Launch" {
+				return &fake.Fault{Err: &hypervisor.Error{
+					Class: compute.FailureRequest, Message: "no kernel " + strings.Repeat("x", 9000) + " in the image",
+				}}
 			}
 			return nil
 		}}
@@ -370,13 +372,16 @@ func TestWhyAClaimFailedIsSaidAgain(t *testing.T) {
 			return c.reports[len(c.reports)-1]
 		}
 		same := func(when string, again compute.Report) {
-			if again.At == said.At || again.Op != compute.ReportFailed || again.Class != said.Class ||
-				again.Message != "the image is broken" {
+			if again.At == said.At || again.Op != compute.ReportFailed || again.Class != compute.FailureRequest ||
+				!strings.HasPrefix(again.Message, "no kernel") || !strings.HasSuffix(again.Message, "in the image") ||
+				len(again.Message) > mostRemembered {
 				c.t.Errorf("%s it says %s: %s, %s; first %+v", when, again.Op, again.Class, again.Message, said)
 			}
 		}
 		same("asked again", ask(compute.CommandGrant, said.Claim))
-		stop(c, n)
+		if err := n.end(); err != nil { // killed
+			c.t.Error(err)
+		}
 		n = c.start(dir, broken, nil)
 		pass(30 * time.Second)
 		same("in another life", ask(compute.CommandConfirm, said.Claim))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/journal"
-	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -80,63 +79,5 @@ func (u *unwritten) write(all tasks, now time.Time) error {
 	u.change, u.urgent, u.by = journal.Change{}, false, time.Time{}
 	clear(u.tasks)
 	clear(u.forgot)
-	return nil
-}
-
-// given knows which claims were given back, so that a grant that comes too late
-// is answered with that, and which failed, so that a conductor that asks again hears why. The oldest are forgotten; then
-// they are unknown, which ends the same way.
-type given struct {
-	order []journal.Given
-	set   map[givenKey]task.Past
-}
-
-type givenKey struct {
-	instance compute.InstanceID
-	attempt  compute.Attempt
-	claim    compute.ClaimID
-}
-
-const mostGiven = 1000
-
-func newGiven(list []journal.Given) given {
-	g := given{set: map[givenKey]task.Past{}}
-	for _, x := range list {
-		g.keep(x)
-	}
-	return g
-}
-
-// add is what the journal is to remember.
-func (g *given) add(
-	id compute.InstanceID, a compute.Attempt, c compute.ClaimID, p task.Past, now time.Time,
-) journal.Given {
-	x := journal.Given{Instance: id, Attempt: a, Claim: c, At: now.UTC()}
-	if p.Failed != nil {
-		x.Failed = &journal.Failure{Class: p.Failed.Class, Message: p.Failed.Message}
-	}
-	g.keep(x)
-	if len(g.order) > mostGiven {
-		old := g.order[0]
-		g.order = g.order[1:]
-		delete(g.set, givenKey{old.Instance, old.Attempt, old.Claim})
-	}
-	return x
-}
-
-func (g *given) keep(x journal.Given) {
-	var p task.Past
-	if x.Failed != nil {
-		p.Failed = &task.Failure{Class: x.Failed.Class, Message: x.Failed.Message}
-	}
-	g.order = append(g.order, x)
-	g.set[givenKey{x.Instance, x.Attempt, x.Claim}] = p
-}
-
-// past is how the claim of a command ended; nil: nothing is known of it.
-func (g *given) past(c compute.Command) *task.Past {
-	if p, ok := g.set[givenKey{c.Instance, c.Attempt, c.Claim}]; ok {
-		return &p
-	}
 	return nil
 }

@@ -52,10 +52,13 @@ func Printable(line string) string {
 
 // Brief is words of a driver as they are kept and passed on: their beginning and
 // their end, if there are too many.
-func Brief(words string) string {
-	if len(words) <= mostWords {
+func Brief(words string) string { return Shorten(words, mostWords) }
+
+// Shorten keeps the beginning and the end of words that are longer than so many bytes.
+func Shorten(words string, most int) string {
+	if len(words) <= most {
 		return words
 	}
-	const each = mostWords/2 - 8
+	each := most/2 - 8
 	return strings.ToValidUTF8(words[:each], "") + " [...] " + strings.ToValidUTF8(words[len(words)-each:], "")
 }

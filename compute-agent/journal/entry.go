@@ -79,14 +79,21 @@ type Failure struct {
 	Message string               `json:"message,omitempty"`
 }
 
-// Given is a claim that is over, and of which a word may still come: it was given back, so that a grant for it comes too
-// late, or it failed, and its conductor asks again how.
+// Given is a claim that was given back: a grant for it comes too late.
 type Given struct {
 	Instance compute.InstanceID `json:"instance"`
 	Attempt  compute.Attempt    `json:"attempt"`
 	Claim    compute.ClaimID    `json:"claim"`
 	At       time.Time          `json:"at"`
-	Failed   *Failure           `json:"failed,omitempty"` // why; nil: it was given back
+}
+
+// FailedClaim is a claim that failed. The report that said why may have come before its conductor believed it, and is
+// asked for again.
+type FailedClaim struct {
+	Instance compute.InstanceID `json:"instance"`
+	Attempt  compute.Attempt    `json:"attempt"`
+	Claim    compute.ClaimID    `json:"claim"`
+	Why      Failure            `json:"why"`
 }
 
 // Host is what is known of the host as a whole.

@@ -97,7 +97,12 @@ type story map[compute.InstanceID]Entry
 // next is a change: most put an entry, some forget one.
 func (s story) next(i int) (Change, story) {
 	after := maps.Clone(s)
-	c := Change{GiveBack: []Given{{Instance: "given", Claim: compute.ClaimID(fmt.Sprint(i))}}}
+	c := Change{
+		GiveBack: []Given{{Instance: "given", Claim: compute.ClaimID(fmt.Sprint(i))}},
+		Fail: []FailedClaim{{
+			Instance: "failed", Claim: compute.ClaimID(fmt.Sprint(i)), Why: Failure{Message: strings.Repeat("x", 300)},
+		}},
+	}
 	if id := compute.InstanceID(fmt.Sprint(i - 7)); i%3 == 2 && i > 7 {
 		c.Forget = append(c.Forget, id)
 		delete(after, id)
@@ -278,7 +283,7 @@ func TestReserve(t *testing.T) {
 	if !mounts(t) {
 		return
 	}
-	const kept = 256 << 10
+	const kept = 384 << 10
 	dir := small(t, 1024)
 	path := filepath.Join(dir, "journal")
 	j, err := Open(path, Options{Reserve: kept})

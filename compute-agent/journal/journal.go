@@ -59,7 +59,8 @@ type Journal struct {
 type State struct {
 	ID      compute.JournalID
 	Entries map[compute.InstanceID]Entry
-	Given   []Given // oldest first
+	Given   []Given       // oldest first
+	Failed  []FailedClaim // likewise
 	// Position is the offset of the first record of the host's stream that has
 	// not been acted upon; Positioned is false before any has.
 	Position   int64
@@ -69,7 +70,9 @@ type State struct {
 
 // Unused says whether nothing was ever done by this journal: no agent has read its
 // host's stream with it.
-func (s State) Unused() bool { return !s.Positioned && len(s.Entries) == 0 && len(s.Given) == 0 }
+func (s State) Unused() bool {
+	return !s.Positioned && len(s.Entries) == 0 && len(s.Given) == 0 && len(s.Failed) == 0
+}
 
 // Machines counts the instances of which there should be a machine on the host: those that were claimed, unless they
 // could not be prepared, are ending, or hold room without one.
@@ -88,13 +91,15 @@ type Change struct {
 	Put      []Entry
 	Forget   []compute.InstanceID // after Put; not there: fine
 	GiveBack []Given
+	Fail     []FailedClaim
 	Position *int64
 	Host     *Host
 }
 
 // Empty says whether there is nothing to write.
 func (c Change) Empty() bool {
-	return len(c.Put) == 0 && len(c.Forget) == 0 && len(c.GiveBack) == 0 && c.Position == nil && c.Host == nil
+	return len(c.Put) == 0 && len(c.Forget) == 0 && len(c.GiveBack) == 0 && len(c.Fail) == 0 &&
+		c.Position == nil && c.Host == nil
 }
 
 // Open opens the journal at path, or makes a new one with an id of its own.
@@ -167,7 +172,7 @@ func (j *Journal) Fresh() bool { return j.fresh }
 // prepare makes what a new file needs and checks what an old one has.
 func (j *Journal) prepare() error {
 	return j.db.Update(func(tx *bbolt.Tx) error {
-		for _, b := range []string{metaBucket, entryBucket, givenBucket} {
+		for _, b := range []string{metaBucket, entryBucket, givenBucket, failedBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
 				return err
 			}

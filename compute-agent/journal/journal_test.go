@@ -101,12 +101,15 @@ func TestEverythingComesBack(t *testing.T) {
 		Desired: compute.HostDesired{State: compute.HostDraining, Reason: "repair", Version: 9, Deadline: at},
 		Fails:   3, Quarantines: 2, Until: at, Reason: "no disk",
 	}
+	fails := []FailedClaim{{
+		Instance: "d", Attempt: 2, Claim: "c3", Why: Failure{Class: compute.FailureHost, Message: "no disk"},
+	}}
 	given := []Given{{Instance: "d", Attempt: 1, Claim: "c1", At: at}}
 	must(
 		t,
 		j.Write(Change{
 			Put: []Entry{entry("a", StageTaken), failed, broken}, Position: &position, Host: &host,
-			GiveBack: given,
+			GiveBack: given, Fail: fails,
 		}),
 	)
 	must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted), entry("e", StageTaken), entry("f", StageTaken)}}))
@@ -116,7 +119,7 @@ func TestEverythingComesBack(t *testing.T) {
 	must(t, j.Write(Change{Forget: []compute.InstanceID{"e", "never", "f"}, Position: &position, Host: &host,
 		GiveBack: given[1:]}))
 	want := State{
-		ID: j.ID(), Position: 42, Positioned: true, Host: host, Given: given,
+		ID: j.ID(), Position: 42, Positioned: true, Host: host, Given: given, Failed: fails,
 		Entries: map[compute.InstanceID]Entry{"a": entry("a", StageGranted), "b": failed, "c": broken},
 	}
 	j = reopen(t, j, path)
@@ -142,14 +145,17 @@ func TestPositionZeroIsAPosition(t *testing.T) {
 
 func TestOldGivenBackClaimsAreForgotten(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal"))
-	for i := range keepGiven + 2 {
+	for i := range Remembered + 2 {
 		must(t, j.Write(Change{GiveBack: []Given{{Instance: "i", Claim: compute.ClaimID(fmt.Sprint(i))}}}))
 	}
-	must(t, j.Write(Change{GiveBack: []Given{{}, {}, {Claim: "last"}}}))
+	must(t, j.Write(Change{GiveBack: []Given{{}, {}, {Claim: "last"}}, Fail: []FailedClaim{{Claim: "another"}}}))
 	s, err := j.Read()
 	must(t, err)
-	if len(s.Given) != keepGiven || s.Given[0].Claim != "5" || s.Given[keepGiven-1].Claim != "last" {
+	if len(s.Given) != Remembered || s.Given[0].Claim != "5" || s.Given[Remembered-1].Claim != "last" {
 		t.Errorf("keeps %d, the oldest %s", len(s.Given), s.Given[0].Claim)
+	}
+	if len(s.Failed) != 1 || s.Failed[0].Claim != "another" {
+		t.Errorf("of those that failed it keeps %+v", s.Failed)
 	}
 }
 
@@ -378,7 +384,8 @@ func TestWritesAreThereWhenWriteReturns(t *testing.T) {
 func TestOnlyNothingIsEmpty(t *testing.T) {
 	position := int64(0)
 	for i, c := range []Change{
-		{Put: []Entry{{}}}, {Forget: []compute.InstanceID{"a"}}, {GiveBack: []Given{{}}}, {Position: &position},
+		{Put: []Entry{{}}}, {Forget: []compute.InstanceID{"a"}}, {GiveBack: []Given{{}}}, {Fail: []FailedClaim{{}}},
+		{Position: &position},
 		{Host: &Host{}},
 	} {
 		if c.Empty() {
@@ -396,6 +403,7 @@ func TestUnused(t *testing.T) {
 	}
 	for i, s := range []State{
 		{Positioned: true}, {Entries: map[compute.InstanceID]Entry{"a": {}}}, {Given: []Given{{}}},
+		{Failed: []FailedClaim{{}}},
 	} {
 		if s.Unused() {
 			t.Errorf("state %d is unused: %+v", i, s)

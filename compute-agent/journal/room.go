@@ -14,7 +14,7 @@ import (
 )
 
 // reserve is the room that a journal has on its disk beyond what it has ever
-// used. A thousand machines need half of it.
+// used. A thousand machines need half of it, and so do as many claims that failed.
 const reserve = 1 << 20
 
 // leastFile is the shortest that a whole journal can be: bbolt begins a file with

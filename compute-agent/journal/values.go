@@ -18,9 +18,10 @@ const version = 1
 
 // The buckets, and the keys of metaBucket.
 const (
-	metaBucket  = "meta"
-	entryBucket = "entries" // by instance id
-	givenBucket = "given"   // by a rising number
+	metaBucket   = "meta"
+	entryBucket  = "entries" // by instance id
+	givenBucket  = "given"   // by a rising number
+	failedBucket = "failed"  // likewise
 
 	idKey       = "id"
 	positionKey = "position"
@@ -107,10 +108,16 @@ func (s *State) read(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return bucket(tx, givenBucket).ForEach(func(key, value []byte) error {
-		var g Given
-		s.Given = append(s.Given, g)
-		return read(string(key), value, &s.Given[len(s.Given)-1])
+	return errors.Join(readAll(bucket(tx, givenBucket), &s.Given), readAll(bucket(tx, failedBucket), &s.Failed))
+}
+
+// readAll reads a list, oldest first.
+func readAll[T any](b *bbolt.Bucket, list *[]T) error {
+	return b.ForEach(func(key, value []byte) error {
+		var x T
+		err := read(string(key), value, &x)
+		*list = append(*list, x)
+		return err
 	})
 }
 
@@ -164,24 +171,25 @@ func (c Change) write(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	return c.giveBack(bucket(tx, givenBucket))
+	return errors.Join(addAll(bucket(tx, givenBucket), c.GiveBack), addAll(bucket(tx, failedBucket), c.Fail))
 }
 
-// keepGiven is how many claims that are over are remembered. A grant for one that
-// was forgotten is answered "unknown", which ends the same way.
-const keepGiven = 1000
+// Remembered is how many claims that were given back are remembered, and how many that failed. Others are unknown to
+// this host: a grant of one that was given back ends the same way, and of one that failed nobody hears why.
+const Remembered = 1000
 
-func (c Change) giveBack(b *bbolt.Bucket) error {
-	for _, g := range c.GiveBack {
+// addAll adds to a list of which the oldest are forgotten.
+func addAll[T any](b *bbolt.Bucket, all []T) error {
+	for _, x := range all {
 		n, err := b.NextSequence()
 		if err != nil {
 			return err
 		}
-		if err := put(b, fmt.Sprintf("%020d", n), g); err != nil {
+		if err := put(b, fmt.Sprintf("%020d", n), x); err != nil {
 			return err
 		}
-		if n > keepGiven {
-			if err := b.Delete(fmt.Appendf(nil, "%020d", n-keepGiven)); err != nil {
+		if n > Remembered {
+			if err := b.Delete(fmt.Appendf(nil, "%020d", n-Remembered)); err != nil {
 				return err
 			}
 		}

@@ -83,9 +83,22 @@ func (f *far) check(before Task, e Event, actions []Action) {
 			}
 		}
 	}
+	kept, forgets := count[KeepFailure](actions), count[Forget](actions)
+	if failed := f.task.End != nil && f.task.End.How == EndFailed; kept > 1 || (kept == 1) != (forgets == 1 && failed) {
+		f.Fatalf("%T forgets %d, and remembers %d times why it failed: %+v", e, forgets, kept, f.task.End)
+	}
 	if _, first := actionAt(actions); !first && durable(before) != durable(f.task) && f.task.Stage != Over {
 		f.Fatalf("%T changes %s to %s without the journal", e, durable(before), durable(f.task))
 	}
+}
+
+func count[A Action](actions []Action) (n int) {
+	for _, a := range actions {
+		if _, is := a.(A); is {
+			n++
+		}
+	}
+	return n
 }
 
 func actionAt(actions []Action) (Action, bool) {

@@ -166,9 +166,10 @@ func (s *step) resumeEnding() {
 	s.destroy()
 }
 
-// Past is how a claim ended that is over, and all told.
+// Past is how a claim ended of which the journal has no task any more.
 type Past struct {
-	Failed *Failure // why it failed: said once, that may have come before its conductor believed it; nil: it was given back
+	// Why it failed. The conductor may not have believed the first report of it; nil: the claim was given back.
+	Failed *Failure
 }
 
 // Stranger answers a word of the conductor about something that neither the journal nor the hypervisor knows, or

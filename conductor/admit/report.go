@@ -83,18 +83,11 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 	}
 }
 
-// revoke takes back what another agent's word ends, a grant or a power command: the agent that got it may come back,
-// from a power cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this.
-// The copy of a journal, too, may know nothing of the claim, give it back, or answer what was asked again: the agent that
-// claimed still has it.
+// revoke takes back what a report ends, a grant or a power command: the agent that got it may come back, from a power
+// cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this. Whether it is
+// the agent that reports, nobody can tell: another may speak under a copy of its journal.
 func (s *step) revoke(e *entry, r compute.Report) {
-	has, h := e.inst.Journal, s.hosts[e.inst.Host]
-	if has == "" || r.Journal == "" {
-		return
-	}
-	copied := r.Class == compute.FailureUnknownHere || r.Op == compute.ReportReturned ||
-		h != nil && (!h.askAgainAt[e].IsZero() || h.twinsWithJournal(has) > 1)
-	if r.Journal != has || copied {
+	if e.inst.Journal != "" && r.Journal != "" {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}
 }
@@ -224,13 +217,9 @@ func (s *step) lostActive(e *entry, r compute.Report) {
 		s.holdElsewhere(e, failure(r, s.at()))
 		return
 	}
-	reason := &compute.Reason{
+	s.end(e, &compute.Reason{
 		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message,
-	}
-	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
-		reason.Code = compute.BuildFailed
-	}
-	s.end(e, reason)
+	})
 }
 
 // requeue begins the next attempt: whatever the last host still says about its

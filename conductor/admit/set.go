@@ -20,6 +20,7 @@ import (
 //	  │   ▲                          │
 //	  │   └─ after a pause ──┐       └─ one fails for good: the others are deleted
 //	  ├─ no new claim for a time: all claims are given back
+//	  ├─ a claim is not repeated for a time: that one is offered again
 //	  └─ one fails for good, is deleted, or its deadline passes: all end
 //
 // Two sets that have each a part of the room give it back after a while, and come again after pauses that differ, and grow
@@ -111,24 +112,51 @@ func (x *set) tries() (n int) {
 // triesOf is that by the record of one of the set: each time its attempts rise, without a failure.
 func triesOf(inst *compute.Instance) int { return max(0, int(inst.Attempt)-1-len(inst.Failures)) }
 
-// scheduleSet sets when the present try of a set is over.
+// scheduleSet sets when the present try of a set is over, or the first of its claims is lost.
 func (s *State) scheduleSet(x *set) {
 	if x.granted {
 		s.schedule(&x.timer, time.Time{})
 		return
 	}
-	due := x.since.Add(s.opts.SetTry)
-	if x.claimed > 0 && x.wholeIn() == "" { // else one host has all of it in hand, and holds up no other set
-		due = earliest(due, x.heard.Add(s.opts.setPatience(x.tries())))
+	due := s.tryOver(x)
+	for e := range x.members {
+		if k := e.kept(); k != nil {
+			due = earliest(due, s.lostUnrepeated(k))
+		}
 	}
 	s.schedule(&x.timer, due)
 }
 
-// fire ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back; what
+// tryOver is when the present try of a set is over.
+func (s *State) tryOver(x *set) time.Time {
+	due := x.since.Add(s.opts.SetTry)
+	if x.claimed > 0 && x.wholeIn() == "" { // else one host has all of it in hand, and holds up no other set
+		due = earliest(due, x.heard.Add(s.opts.setPatience(x.tries())))
+	}
+	return due
+}
+
+// lostUnrepeated is when a claim is lost unless it is repeated: an agent that was killed may have claimed what the next
+// one knows nothing of.
+func (s *State) lostUnrepeated(k *keptClaim) time.Time { return k.heard.Add(s.opts.SilentAfter) }
+
+// loseUnrepeated offers again what of a set is claimed by hosts that have not repeated it.
+func (s *step) loseUnrepeated(x *set, until time.Time) {
+	for _, e := range sorted(x.members) {
+		if k := e.kept(); k != nil && !s.lostUnrepeated(k).After(until) {
+			s.loseKept(e)
+		}
+	}
+	s.scheduleSet(x)
+}
+
+// fire loses what hosts do not repeat, and ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back; what
 // was published of a later try than the first is void by now, and is offered again.
-func (x *set) fire(s *step, _ time.Time) {
+func (x *set) fire(s *step, until time.Time) {
 	switch {
 	case s.sets[x.id] != x || x.granted:
+	case s.tryOver(x).After(until):
+		s.loseUnrepeated(x, until)
 	case len(x.members) < int(x.size):
 		s.endSet(x, &compute.Reason{
 			Code:   compute.SetFailed,
@@ -262,7 +290,7 @@ func (s *step) grantSet(x *set) {
 		if why := cmp.Or(s.hostRefused(e, r), s.skewRefuses(e)); why != nil {
 			s.emit(s.denial(r, why))
 			s.loseKept(e)
-		} else if s.now.Sub(e.kept().heard) >= s.opts.SilentAfter {
+		} else if !s.lostUnrepeated(e.kept()).After(s.now) {
 			s.loseKept(e)
 		}
 	}

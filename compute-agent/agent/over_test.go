@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Of each list the oldest are forgotten, and many that failed have none forgotten that were given back.
+func TestTheLastClaimsAreRemembered(t *testing.T) {
+	o := newOverClaims(journal.State{
+		Given: []journal.Given{{Instance: "given", Attempt: 1, Claim: "c"}, {Instance: "given", Attempt: 1, Claim: "c"}},
+	})
+	for i := range journal.Remembered + 1 {
+		o.failed.keep(claimKey{"failed", compute.Attempt(i + 1), "c"}, task.Failure{Message: "why"})
+	}
+	for name, want := range map[compute.InstanceID]map[compute.Attempt]*task.Past{
+		"given":   {1: {}, 2: nil},
+		"failed":  {1: nil, 2: {Failed: &task.Failure{Message: "why"}}, journal.Remembered + 1: {Failed: &task.Failure{}}},
+		"unknown": {1: nil},
+	} {
+		for attempt, want := range want {
+			got := o.past(compute.Command{Instance: name, Attempt: attempt, Claim: "c"})
+			if (got == nil) != (want == nil) || got != nil && (got.Failed == nil) != (want.Failed == nil) {
+				t.Errorf("%s %d: %+v, want %+v", name, attempt, got, want)
+			}
+		}
+	}
+	if len(o.given.order) != 1 || len(o.failed.order) != journal.Remembered || len(o.failed.of) != journal.Remembered {
+		t.Errorf("it remembers %d, and %d, %d", len(o.given.order), len(o.failed.order), len(o.failed.of))
+	}
+}
