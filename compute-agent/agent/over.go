@@ -11,9 +11,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// overClaims are the last claims that ended here without a word of the conductor: those that were given back, so that a
-// grant that comes too late is answered with that, and those that failed, so that a conductor that asks again hears why.
-// Each list forgets its oldest.
+// overClaims are the last claims that were given back, so that a grant that comes too late is answered with that, and the
+// last that failed, so that a conductor that asks again hears why. Their tasks are forgotten. Each list forgets its oldest.
 type overClaims struct {
 	given  lastClaims[struct{}]
 	failed lastClaims[task.Failure]

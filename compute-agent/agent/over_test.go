@@ -5,6 +5,8 @@ package agent
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
@@ -14,19 +16,27 @@ import (
 func TestTheLastClaimsAreRemembered(t *testing.T) {
 	o := newOverClaims(journal.State{
 		Given: []journal.Given{{Instance: "given", Attempt: 1, Claim: "c"}, {Instance: "given", Attempt: 1, Claim: "c"}},
+		Failed: []journal.FailedClaim{{
+			Instance: "failed", Attempt: 1, Claim: "c", Why: journal.Failure{Class: compute.FailureHost, Message: "1"},
+		}, {
+			Instance: "failed", Attempt: 2, Claim: "c", Why: journal.Failure{Class: compute.FailureHost, Message: "2"},
+		}},
 	})
-	for i := range journal.Remembered + 1 {
-		o.failed.keep(claimKey{"failed", compute.Attempt(i + 1), "c"}, task.Failure{Message: "why"})
+	for i := range journal.Remembered - 1 {
+		o.failed.keep(claimKey{"failed", compute.Attempt(i + 3), "c"}, task.Failure{Message: "later"})
 	}
 	for name, want := range map[compute.InstanceID]map[compute.Attempt]*task.Past{
-		"given":   {1: {}, 2: nil},
-		"failed":  {1: nil, 2: {Failed: &task.Failure{Message: "why"}}, journal.Remembered + 1: {Failed: &task.Failure{}}},
+		"given": {1: {}, 2: nil},
+		"failed": {
+			1: nil, 2: {Failed: &task.Failure{Class: compute.FailureHost, Message: "2"}},
+			journal.Remembered + 1: {Failed: &task.Failure{Message: "later"}},
+		},
 		"unknown": {1: nil},
 	} {
 		for attempt, want := range want {
 			got := o.past(compute.Command{Instance: name, Attempt: attempt, Claim: "c"})
-			if (got == nil) != (want == nil) || got != nil && (got.Failed == nil) != (want.Failed == nil) {
-				t.Errorf("%s %d: %+v, want %+v", name, attempt, got, want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s %d: %s", name, attempt, diff)
 			}
 		}
 	}

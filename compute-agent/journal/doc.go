@@ -2,8 +2,8 @@
 
 // Package journal is what this host has taken, written down before it is acted
 // upon: one entry for each instance, how far the host's stream has been read,
-// what the operator wants of the host, and how the last claims ended that it has
-// no more.
+// what the operator wants of the host, and how the last claims ended that are
+// over.
 //
 // It is one bbolt file, synced with every Write. Values are JSON, each with the
 // version of its form ("v"), so that tomorrow's agent reads today's file and an

@@ -87,8 +87,7 @@ type Given struct {
 	At       time.Time          `json:"at"`
 }
 
-// FailedClaim is a claim that failed. The report that said why may have come before its conductor believed it, and is
-// asked for again.
+// FailedClaim is a claim that failed. The conductor may not have counted the report that said why, and then asks again.
 type FailedClaim struct {
 	Instance compute.InstanceID `json:"instance"`
 	Attempt  compute.Attempt    `json:"attempt"`

@@ -30,6 +30,7 @@ type Options struct {
 	// long; with each try it waits half as long again, up to SetTry, and pauses twice as long, up to SetPauseMax.
 	SetPatience time.Duration
 	SetTry      time.Duration // how long a try lasts at most
+	SetAsk      time.Duration // a host that has not repeated a claim of a set for so long is asked whether it has it
 	SetPauseMax time.Duration
 	// Of each project so many builds are in one queue, and so many more for each host that would take one now; see share.
 	ShareLeast    int
@@ -61,6 +62,7 @@ func Defaults() Options {
 		GroupWindow:     16,
 		SetPatience:     15 * time.Second,
 		SetTry:          compute.SetTry,
+		SetAsk:          25 * time.Second, // two repetitions, and half of one
 		SetPauseMax:     5 * time.Minute,
 		ShareLeast:      compute.UsualShare, SharePerHost: 4, ShareEvery: time.Second, SharePatience: 5,
 		ReserveLead: 10 * time.Minute,

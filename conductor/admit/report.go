@@ -68,14 +68,16 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 		case state == compute.StateDeleting:
 			s.deleted(e, e.inst.Reason)
 		case state == compute.StateStarting:
-			s.revoke(e, r)
+			s.revoke(e, r) // whoever reports may have a copy of the journal
 			s.failedAttempt(e, failure(r, s.at()))
 		case requeues(e.inst):
-			s.revoke(e, r)
+			if s.byAnother(e, r) {
+				s.revoke(e, r)
+			}
 			s.requeuePreempted(e)
 		default:
 			// Returned, too: an agent whose journal forgot the grant finds no machine.
-			if e.inst.Command != nil || e.inst.IsPlaceholder() {
+			if (e.inst.Command != nil || e.inst.IsPlaceholder()) && s.byAnother(e, r) {
 				s.revoke(e, r)
 			}
 			s.lostActive(e, r)
@@ -84,12 +86,20 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 }
 
 // revoke takes back what a report ends, a grant or a power command: the agent that got it may come back, from a power
-// cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this. Whether it is
-// the agent that reports, nobody can tell: another may speak under a copy of its journal.
+// cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this. Agents of older
+// versions have no journal, and speak for themselves.
 func (s *step) revoke(e *entry, r compute.Report) {
 	if e.inst.Journal != "" && r.Journal != "" {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 	}
+}
+
+// byAnother says whether a report that something is not there is from another agent than the one that has it: under
+// another journal, or a copy of that one.
+func (s *step) byAnother(e *entry, r compute.Report) bool {
+	h := s.hosts[e.inst.Host]
+	return r.Journal != e.inst.Journal || r.Class == compute.FailureUnknownHere || r.Op == compute.ReportReturned ||
+		h != nil && h.twinsWithJournal(e.inst.Journal) > 1
 }
 
 // machineThere hears that the machine is there, and what it does.
@@ -218,7 +228,7 @@ func (s *step) lostActive(e *entry, r compute.Report) {
 		return
 	}
 	s.end(e, &compute.Reason{
-		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message,
+		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Detail: r.Message,
 	})
 }
 

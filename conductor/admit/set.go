@@ -20,7 +20,7 @@ import (
 //	  │   ▲                          │
 //	  │   └─ after a pause ──┐       └─ one fails for good: the others are deleted
 //	  ├─ no new claim for a time: all claims are given back
-//	  ├─ a claim is not repeated for a time: that one is offered again
+//	  ├─ a claim is not repeated for a time: its host is asked, and one that it does not know is offered again
 //	  └─ one fails for good, is deleted, or its deadline passes: all end
 //
 // Two sets that have each a part of the room give it back after a while, and come again after pauses that differ, and grow
@@ -46,6 +46,7 @@ type set struct {
 type keptClaim struct {
 	compute.Report
 	heard time.Time // when it was last repeated
+	asked time.Time // when its host was last asked whether it has it; zero: it was not
 }
 
 // kept is the claim of an instance whose set waits; nil: it was not claimed.
@@ -112,7 +113,7 @@ func (x *set) tries() (n int) {
 // triesOf is that by the record of one of the set: each time its attempts rise, without a failure.
 func triesOf(inst *compute.Instance) int { return max(0, int(inst.Attempt)-1-len(inst.Failures)) }
 
-// scheduleSet sets when the present try of a set is over, or the first of its claims is lost.
+// scheduleSet sets when the present try of a set is over, or a host is to be asked about a claim of it.
 func (s *State) scheduleSet(x *set) {
 	if x.granted {
 		s.schedule(&x.timer, time.Time{})
@@ -121,7 +122,7 @@ func (s *State) scheduleSet(x *set) {
 	due := s.tryOver(x)
 	for e := range x.members {
 		if k := e.kept(); k != nil {
-			due = earliest(due, s.lostUnrepeated(k))
+			due = earliest(due, s.askAboutAt(k))
 		}
 	}
 	s.schedule(&x.timer, due)
@@ -136,27 +137,30 @@ func (s *State) tryOver(x *set) time.Time {
 	return due
 }
 
-// lostUnrepeated is when a claim is lost unless it is repeated: an agent that was killed may have claimed what the next
-// one knows nothing of.
-func (s *State) lostUnrepeated(k *keptClaim) time.Time { return k.heard.Add(s.opts.SilentAfter) }
+// askAboutAt is when the host of a claim is asked whether it has it, unless it repeats it: an agent that was killed may
+// have claimed what the next one knows nothing of.
+func (s *State) askAboutAt(k *keptClaim) time.Time {
+	return latest(k.heard, k.asked).Add(s.opts.SetAsk)
+}
 
-// loseUnrepeated offers again what of a set is claimed by hosts that have not repeated it.
-func (s *step) loseUnrepeated(x *set, until time.Time) {
+// askAboutKept asks hosts about what they have claimed of a set and not repeated.
+func (s *step) askAboutKept(x *set, until time.Time) {
 	for _, e := range sorted(x.members) {
-		if k := e.kept(); k != nil && !s.lostUnrepeated(k).After(until) {
-			s.loseKept(e)
+		if k := e.kept(); k != nil && !s.askAboutAt(k).After(until) {
+			k.asked = s.now
+			s.emit(Tell{Host: k.Host, Command: s.answer(compute.CommandConfirm, k.Report)})
 		}
 	}
 	s.scheduleSet(x)
 }
 
-// fire loses what hosts do not repeat, and ends a try: what others may need is given back. Where nobody has claimed anything there is nothing to give back; what
-// was published of a later try than the first is void by now, and is offered again.
+// fire asks hosts about claims, and ends a try that is over: what is claimed is given back, as others may need it. Where
+// nobody has claimed anything the set is offered again: what was published of a later try than the first is void by now.
 func (x *set) fire(s *step, until time.Time) {
 	switch {
 	case s.sets[x.id] != x || x.granted:
 	case s.tryOver(x).After(until):
-		s.loseUnrepeated(x, until)
+		s.askAboutKept(x, until)
 	case len(x.members) < int(x.size):
 		s.endSet(x, &compute.Reason{
 			Code:   compute.SetFailed,
@@ -231,7 +235,7 @@ func (s *step) keepClaim(e *entry, r compute.Report) {
 		return
 	}
 	s.unpublish(e)
-	e.pub.ensureClaims().kept, e.pub.state = &keptClaim{r, s.now}, claimed
+	e.pub.ensureClaims().kept, e.pub.state = &keptClaim{Report: r, heard: s.now}, claimed
 	if s.keeping[r.Host] == nil {
 		s.keeping[r.Host] = map[*entry]bool{}
 	}
@@ -290,7 +294,7 @@ func (s *step) grantSet(x *set) {
 		if why := cmp.Or(s.hostRefused(e, r), s.skewRefuses(e)); why != nil {
 			s.emit(s.denial(r, why))
 			s.loseKept(e)
-		} else if !s.lostUnrepeated(e.kept()).After(s.now) {
+		} else if s.now.Sub(e.kept().heard) >= s.opts.SilentAfter {
 			s.loseKept(e)
 		}
 	}

@@ -124,7 +124,7 @@ func TestWhyAStartFailedIsAskedAgain(t *testing.T) {
 			t.Fatalf("it counts at once: %+v", is.Failures)
 		}
 	}
-	if asked := s.tell(t, "+31s"); !strings.Contains(asked, "grant") {
+	if asked := s.tell(t, "+31s"); !strings.Contains(asked, "confirm 1") {
 		t.Errorf("it is not asked again: %s", asked)
 	}
 	revoked := s.tell(t, failed+" started=2")

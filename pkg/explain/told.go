@@ -393,7 +393,10 @@ func (f Facts) failed() Told {
 	case compute.Preempted:
 		out.Asker = []string{"boot it anew with what there is to choose from: its queue was removed while it waited"}
 	case compute.HostLost:
-		out.Asker = []string{"boot another one: the machine and its disk are gone with the host"}
+		out.Asker = []string{"boot another one: the machine and its disk are gone"}
+		out.Operators = []string{
+			"berth host show says how its host is; if that was not declared dead, find out who removes machines there",
+		}
 	}
 	return out
 }

@@ -198,7 +198,7 @@ func endSentence(r *compute.Reason) string {
 	case compute.ReservationEnded:
 		return "its reservation has ended"
 	case compute.HostLost:
-		return fmt.Sprintf("host %s was lost", r.Host)
+		return fmt.Sprintf("host %s is gone, or has lost the machine", r.Host)
 	case compute.Preempted:
 		return fmt.Sprintf("its place on host %s was taken for other work", r.Host)
 	case compute.Malformed:

@@ -79,7 +79,7 @@ func TestReasonThereAndBack(t *testing.T) {
 		"every attempt failed":                                  {Code: compute.AttemptsExhausted},
 		"no host took it before its deadline":                   {Code: compute.DeadlineExceeded},
 		"deleted before it ran":                                 {Code: compute.Cancelled},
-		"host h1 was lost":                                      {Code: compute.HostLost, Host: "h1"},
+		"host h1 is gone, or has lost the machine":              {Code: compute.HostLost, Host: "h1"},
 		"the request could not be read: bad":                    {Code: compute.Malformed, Detail: "bad"},
 		"another claim was first":                               {Code: compute.AttemptOver},
 		"there was another request before, which differs: name": {Code: compute.RequestDiffers, Detail: "name"},

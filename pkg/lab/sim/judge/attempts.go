@@ -97,6 +97,8 @@ func miscounted(old, i compute.Instance, x Wanted) string {
 		return fmt.Sprintf("was given up after %d failures, and was to be tried %d times", n, most)
 	case i.Reason.Code == compute.BuildFailed && old.State == compute.StateStarting && !requests:
 		return "was given up after one failure that another attempt may not have"
+	case i.Reason.Code == compute.BuildFailed && old.State == compute.StateActive:
+		return "ran, and ends as one that did not start"
 	}
 	return ""
 }

@@ -68,6 +68,11 @@ func TestCheckAttempts(t *testing.T) {
 		},
 		"was given up after 1 failures, and was to be tried 3": ends(compute.AttemptsExhausted),
 		"given up after one failure that another attempt":      ends(compute.BuildFailed),
+		"ran, and ends as one that did not start": func(r *Recording) {
+			i := r.Log[2].Instance
+			i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.BuildFailed}
+			r.logged(5, i)
+		},
 		"counts a failure of attempt 1, of 2, that it has already": func(r *Recording) {
 			i := fails(r, 4, 0)
 			i.Failures = append(i.Failures, i.Failures...)

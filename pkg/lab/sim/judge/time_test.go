@@ -31,6 +31,11 @@ func TestCheckInTime(t *testing.T) {
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultForge, Who: schedule.Stranger, For: 20}}
 			late(r)
 		},
+		"right: or lies about": func(r *Recording) {
+			r.Schedule.World.Sips = true
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultLie, Who: schedule.Stranger, For: 20}}
+			late(r)
+		},
 		"ended by its deadline after 59s, and had 1m0s": func(r *Recording) {
 			r.endsAt(60, compute.Reason{Code: compute.DeadlineExceeded})
 		},

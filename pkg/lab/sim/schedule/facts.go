@@ -237,7 +237,7 @@ func (s Schedule) Slack() time.Duration { return 60 * s.World.Latency.Duration()
 // Flood is how far a conductor may be behind because of what a stranger writes one by one, where it reads one by one, too.
 func (s Schedule) Flood() (long time.Duration) {
 	for _, f := range s.Faults {
-		if f.Kind == FaultForge && s.World.Sips {
+		if s.World.Sips && (f.Kind == FaultForge || f.Kind == FaultLie) {
 			long = max(long, f.For.Duration())
 		}
 	}
