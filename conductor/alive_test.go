@@ -171,6 +171,23 @@ func TestHostsAreReadOncePerTurn(t *testing.T) {
 	rejected(3, 0, "say it again once the host has been silent")
 }
 
+// TestItIsNotedThatTheCatalogIsUnread: what is not known of it may be there, until it was read to its end.
+func TestItIsNotedThatTheCatalogIsUnread(t *testing.T) {
+	k := newCell(t)
+	for _, deaf := range []time.Duration{5, 6, 0, 7} {
+		k.now, k.deaf = k.now.Add(time.Second), deaf*time.Second
+		k.read()
+		if got, want := k.c.view.CatalogUnread, deaf > 5; got != want {
+			t.Errorf("%d s unread: it is noted %t", deaf, got)
+		}
+	}
+	k.c.view.CatalogUnread = false
+	k.gainAll()
+	if !k.c.view.CatalogUnread {
+		t.Error("a partition is taken over, and that the catalog is unread is not noted")
+	}
+}
+
 // TestItIsNotedThatHostsAreUnread: a fetch of nothing takes some seconds, and is no sign of it.
 func TestItIsNotedThatHostsAreUnread(t *testing.T) {
 	k := newCell(t)

@@ -16,14 +16,14 @@ import (
 func TestMillion(t *testing.T) {
 	many := wiretest.Many(t)
 	crowd := wiretest.Mixed(many, max(many/1000, 1), epoch)
-	warm := New(Config{Partitions: 1}, Dependencies{Wake: func() {}, HostsHeard: time.Now})
+	warm := New(Config{Partitions: 1}, Dependencies{Wake: func() {}, HostsHeard: time.Now, CatalogHeard: time.Now})
 	warm.Gain(0)
 	for _, rec := range crowd.Chunk(0, many) { // what is made once in a process is no instance's
 		warm.Restore(0, rec)
 	}
 	warm.Restored(0, int64(many), epoch)
 	before := wiretest.Heap()
-	c := New(Config{Partitions: 1}, Dependencies{Wake: func() {}, HostsHeard: time.Now})
+	c := New(Config{Partitions: 1}, Dependencies{Wake: func() {}, HostsHeard: time.Now, CatalogHeard: time.Now})
 	c.Gain(0)
 	var took, restored wiretest.Watch
 	bytes := 0

@@ -81,7 +81,11 @@ func tag(p int32, b compute.Build) publishTag {
 // lost in the meantime.
 func (t *turn) published(sent wire.Sent) {
 	if to, ok := sent.Tag.(commandTag); ok {
-		if sent.Err == nil && t.states[to.partition] != nil {
+		switch {
+		case t.states[to.partition] == nil:
+		case sent.Err != nil:
+			t.step(to.partition, admit.CommandUndelivered{Host: to.host})
+		default:
 			t.step(to.partition, admit.CommandWritten{Host: to.host, Offset: sent.Offset})
 		}
 		return

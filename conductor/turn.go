@@ -38,7 +38,6 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.mustBeReady(in)
 	c.clock.Observe(in.Records, in.Now)
 	t := c.turn(in.Now)
-	t.heard = c.deps.CatalogHeard() // first: what is heard from here on is not in the view
 	if t.local.Sub(c.deps.HostsHeard()) > c.cfg.Times.SilentAfter/hostsUnread {
 		t.view.HostsUnreadAt = t.now
 	}
@@ -73,6 +72,8 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 
 func (c *Conductor) turn(now time.Time) *turn {
 	t := &turn{Conductor: c, now: c.clock.At(now), local: now}
+	t.heard = c.deps.CatalogHeard() // first: what is heard from here on is not in the view
+	t.view.CatalogUnread = t.unread()
 	if c.cfg.Metrics != nil || c.cfg.Tracer != nil {
 		t.tally = map[int32]*tally{}
 	}
@@ -244,7 +245,7 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 		t.cfg.Log.Warn("catalog could not be read to its end; boots are decided by what is known of it", zap.Error(err))
 		t.syncAgainAt = t.local.Add(syncRetryAfter)
 	} else {
-		t.syncedAt = t.local
+		t.syncedAt, t.view.CatalogUnread = t.local, false
 	}
 	t.applyUpdates()
 }
@@ -254,13 +255,16 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 // everything else. Before one is refused for what it does not name, every turn waits.
 const syncRetryAfter = 15 * time.Second
 
-// stale says whether the catalog was not heard of for too long.
-func (t *turn) stale() bool {
+// stale says whether the catalog was not heard of for too long, and is to be read to its end.
+func (t *turn) stale() bool { return t.local.After(t.syncAgainAt) && t.unread() }
+
+// unread says whether the catalog was not heard of for too long.
+func (t *turn) unread() bool {
 	heard := t.heard
 	if t.syncedAt.After(heard) {
 		heard = t.syncedAt
 	}
-	return t.local.After(t.syncAgainAt) && t.local.Sub(heard) > t.cfg.CatalogAge
+	return t.local.Sub(heard) > t.cfg.CatalogAge
 }
 
 // unnamed says whether a boot asks for what the catalog does not name.

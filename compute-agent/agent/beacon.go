@@ -105,7 +105,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		Inventory:   l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Weigher: l.o.Weigher, Labels: l.o.Labels, Rings: true, Twins: true,
 		Warnings: slices.Concat(l.o.Driver.Capabilities().Warnings, l.lacking.list(now)), Opens: l.o.Keys.IDs(),
-		Saves: true, Saving: l.saving(now), Preempts: true, Preemptible: l.tasks.preemptible(), Taking: l.tasks.taking(),
+		Saves: true, Saving: l.saving(now), Preempts: true, Preemptible: l.tasks.preemptible(now), Taking: l.tasks.taking(),
 		Reads: l.o.Reads, Asks: l.twins.asks, Beside: l.twins.beside, Mistrusts: l.starts.mistrusted(now),
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {

@@ -261,7 +261,7 @@ func TestTakenRoomCountsOnce(t *testing.T) {
 			id(1): {Instance: id(1), Attempt: 2, Placeholder: true, Stage: c.held, Resources: small, Preemptible: true},
 			id(2): {Instance: id(2), Attempt: 1, In: c.in, Stage: c.here, Resources: small},
 		}
-		if kept, may, wanted := ts.movable(); len(kept) != c.want || len(may)+len(wanted) > 0 {
+		if kept, may, wanted := ts.movable(time.Now()); len(kept) != c.want || len(may)+len(wanted) > 0 {
 			t.Errorf("%s: %d hold room, want %d; %v may go", name, len(kept), c.want, may)
 		}
 	}

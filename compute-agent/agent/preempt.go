@@ -48,7 +48,7 @@ func (l *loop) makeRoom(q compute.QueueName, now time.Time) {
 	if saving.For() != q || len(saving.Needs) == 0 || !l.offers(now) || l.made.took == q && now.Sub(l.made.at) < tookLately {
 		return
 	}
-	kept, may, wanted := l.tasks.movable()
+	kept, may, wanted := l.tasks.movable(now)
 	for _, id := range again(l.view.host, kept, may, wanted, saving.Needs) {
 		l.step(id, task.Preempt{For: q})
 	}
@@ -86,7 +86,7 @@ func held(ms []offer.Movable) []offer.Held {
 func (l *loop) saving(now time.Time) *compute.Saving {
 	s := l.fetches.Saving(now)
 	if s != nil && s.Preempt {
-		kept, may, _ := l.tasks.movable()
+		kept, may, _ := l.tasks.movable(now)
 		s.Preempt = l.view.host.Room(slices.Concat(kept, held(may))...).Fits(s.Needs)
 	}
 	return s
@@ -103,14 +103,14 @@ func (l *loop) tookFor(q compute.QueueName) (made uint32) {
 }
 
 // movable sorts what the host has: what stays, what may be taken away, and of what goes already that which runs still.
-func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
+func (ts tasks) movable(now time.Time) (kept []offer.Held, may, wanted []offer.Movable) {
 	for id, t := range ts {
 		held := offer.Held{Resources: t.Resources, Place: t.Place}
 		switch {
 		case t.Stage == task.Ending, ts.stays(t.In): // that room stays held, whether or not this one goes
-		case t.Stage == task.Running && t.Wanted:
+		case t.Stage == task.Running && t.Goes(now):
 			wanted = append(wanted, offer.Movable{Held: held, Instance: id, Taken: t.TimesTaken, Since: t.Since})
-		case movable(t):
+		case movable(t, now):
 			may = append(may, offer.Movable{Held: held, Instance: id, Taken: t.TimesTaken, Since: t.Since})
 		default:
 			kept = append(kept, held)
@@ -120,15 +120,15 @@ func (ts tasks) movable() (kept []offer.Held, may, wanted []offer.Movable) {
 }
 
 // movable says whether a machine may be taken away, and is not yet.
-func movable(t *task.Task) bool {
-	return t.Stage == task.Running && t.Preemptible && !t.Wanted && !t.Placeholder
+func movable(t *task.Task, now time.Time) bool {
+	return t.Stage == task.Running && t.Preemptible && !t.Goes(now) && !t.Placeholder
 }
 
 // preemptible is what the machines have together that may be taken away.
-func (ts tasks) preemptible() compute.Resources {
+func (ts tasks) preemptible(now time.Time) compute.Resources {
 	sum := compute.Resources{}
 	for _, t := range ts {
-		if movable(t) {
+		if movable(t, now) {
 			sum.Add(t.Resources)
 		}
 	}

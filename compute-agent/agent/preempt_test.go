@@ -95,6 +95,40 @@ func TestAskedForOnce(t *testing.T) {
 	}, queue("small", small), queue("large", large))
 }
 
+// What was asked for and has not gone after the longest grace may be asked for again: the conductor may not have believed the
+// report, as it had just taken the partition over, and the work that it was for may be somewhere else.
+func TestAskedForInVain(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.start(dir, fake.Options{}, nil)
+		pass(20 * time.Second)
+		for n := 1; n <= 8; n++ {
+			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
+		}
+		pass(time.Minute)
+		c.save("large", 2*time.Minute)
+		first, _ := c.asked()
+		wantPreemptible := func(machines int64) {
+			t.Helper()
+			if b := c.beacon(); b.Preemptible[compute.MemoryMB] != machines*2048 {
+				t.Errorf("the beacon says that %v may be taken away, want that of %d", b.Preemptible, machines)
+			}
+		}
+		pass(5 * time.Minute)
+		wantPreemptible(4)
+		stop(c, c.node) // nobody knows how long ago it was asked for
+		c.start(dir, fake.Options{}, nil)
+		pass(compute.MaxGrace)
+		wantPreemptible(4)
+		pass(2 * time.Minute)
+		wantPreemptible(8)
+		c.makeRoom("large")
+		if again, times := c.asked(); len(first) != 4 || len(again) != 4 || times != 8 {
+			t.Errorf("asked for were %v, and then %v, %d times in all", first, again, times)
+		}
+		stop(c, c.node)
+	}, queue("small", small), queue("large", large))
+}
+
 // A host that was cut off and hears late that it should make room has no machine taken away: the work may have found a host
 // since then. Told again, it does.
 func TestToldLateToMakeRoom(t *testing.T) {

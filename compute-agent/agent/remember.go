@@ -60,6 +60,9 @@ func remember(t task.Task) journal.Entry {
 		Group: t.Group, Hold: t.Hold, Stage: stages().toJournal(t.Stage), Version: t.Version, Reboots: t.Reboots,
 		Preemptible: t.Preemptible, TimesTaken: t.TimesTaken, Wanted: t.Wanted, Waits: t.Waits,
 	}
+	if t.Stage <= task.Claiming {
+		e.Lay, e.MadeRoom = t.Lay, t.MadeRoom
+	}
 	if e.Placeholder = t.Placeholder; t.In != (compute.InPlaceholder{}) {
 		e.In = &t.In
 	}
@@ -82,9 +85,7 @@ func recall(e journal.Entry) task.Task {
 		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes},
 		Trace: e.Trace, Group: e.Group, Hold: e.Hold, Stage: stages().toTask(e.Stage), Version: e.Version, Reboots: e.Reboots,
 		Preemptible: e.Preemptible, TimesTaken: e.TimesTaken, Wanted: e.Wanted, Waits: e.Waits,
-	}
-	if !t.Pinned {
-		t.Lay = t.Queue
+		Lay: e.Lay, MadeRoom: e.MadeRoom,
 	}
 	if t.Placeholder = e.Placeholder; e.In != nil {
 		t.In = *e.In

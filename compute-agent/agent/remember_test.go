@@ -17,6 +17,7 @@ func TestRemember(t *testing.T) {
 	full := task.Task{
 		Instance: "i", Project: "p", Name: "web", Queue: "q", Pinned: true, Attempt: 2, Claim: "c",
 		Fence: 3, Group: "web", Place: compute.Place{Devices: []compute.PCIAddress{"0000:01:00.0"}, Nodes: []int{1}},
+		Lay: "whole", MadeRoom: 2, Preemptible: true, TimesTaken: 1, Wanted: true,
 		Resources: compute.Resources{compute.VCPU: 1}, Trace: "00-1", Version: 7, Reboots: []compute.CommandID{"r"},
 	}
 	for _, stage := range []task.Stage{task.Preparing, task.Claiming, task.Launching, task.Running, task.Ending} {
@@ -36,6 +37,9 @@ func TestRemember(t *testing.T) {
 			given.Power, given.Busy, given.Answered = compute.PowerRunning, task.BusyPower, true
 			if stage == task.Running {
 				want.Stage = task.Launching
+			}
+			if stage > task.Claiming { // it is in no queue any more
+				want.Lay, want.MadeRoom = "", 0
 			}
 			if diff := cmp.Diff(want, recall(remember(given))); diff != "" {
 				t.Errorf("%s %s: %s", stage, how, diff)

@@ -32,6 +32,9 @@ type Entry struct {
 	Preemptible bool   `json:"preemptible,omitempty"`
 	TimesTaken  uint32 `json:"times_taken,omitempty"`
 	Wanted      bool   `json:"wanted,omitempty"`
+	// where its record lay, as long as the host is not granted it, and how many machines went for it
+	Lay      compute.QueueName `json:"lay,omitempty"`
+	MadeRoom uint32            `json:"made_room,omitempty"`
 	// StageGranted: its machine stands still, and is let go by a start alone
 	Waits bool  `json:"waits,omitempty"`
 	Stage Stage `json:"stage"`

@@ -91,7 +91,7 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 		s.adopt(*m, true)
 	default:
 		s.Task = *t
-		s.Answered = true
+		s.Answered, s.WantedAt = true, s.now
 		s.adopt(*m, false)
 	}
 	return Adopted{Task: s.Task, Actions: s.written()}

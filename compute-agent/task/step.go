@@ -251,6 +251,7 @@ func (s *step) learn(c Confirm) {
 	if s.Queue == "" && c.Queue != "" {
 		s.Queue, s.Group, s.In, s.dirty = c.Queue, c.Group, c.In, true
 		s.Preemptible, s.Wanted, s.TimesTaken = c.Preemptible, c.Preemptible && c.Noticed, c.TimesTaken
+		s.WantedAt = s.now
 	}
 }
 
@@ -261,7 +262,7 @@ func (s *step) wanted(q compute.QueueName) {
 		return
 	}
 	s.dirty = s.dirty || !s.Wanted
-	s.Wanted = true
+	s.Wanted, s.WantedAt = true, s.now
 	r := s.report(compute.ReportPreempt)
 	r.Report.Queue = q
 	s.do(r)

@@ -31,7 +31,7 @@ type Task struct {
 	// it has no machine, and holds room for the instance that takes it
 	Placeholder bool
 	In          compute.InPlaceholder // whose room it has; none: its own
-	// Preemptible says that its place may be asked for, and Wanted that it was: it goes. TimesTaken is how often its
+	// Preemptible says that its place may be asked for, and Wanted that it was: see Goes. TimesTaken is how often its
 	// machine was taken away before this one.
 	Preemptible, Wanted bool
 	Waits               bool // it stands still, and is let go by a start alone: see Missed
@@ -51,6 +51,7 @@ type Task struct {
 	Since     time.Time             // Claiming: when the first claim was sent
 	Asked     time.Time             // Claiming: when the last was
 	SayAt     time.Time             // Running: when started is said again
+	WantedAt  time.Time             // Running: when its place was last asked for, or this process began
 	Renewed   time.Time             // when the lock of the queue's record was taken or renewed
 	Answered  bool                  // the queue's record was accepted or released, or there is none
 	Destroyed bool                  // Ending: nothing of it is left on the host
@@ -227,6 +228,13 @@ func (r Rules) Due(t Task) time.Time {
 	}
 	return due
 }
+
+// goesWithin is how long after its place was asked for a machine has gone: the longest grace, and time for those who decide.
+// One that runs after that was not taken away, as the conductor did not believe the report yet, or the work had gone.
+const goesWithin = compute.MaxGrace + time.Minute
+
+// Goes says whether a machine is taken away: its place was asked for, and not so long ago that it would have gone by now.
+func (t Task) Goes(now time.Time) bool { return t.Wanted && now.Before(t.WantedAt.Add(goesWithin)) }
 
 // sayAt is when started is said again. A conductor sends its delete of a machine that should not be there once, and may
 // be killed before that is sent. Each instance has a time of its own in the last quarter, lest an agent that was

@@ -292,7 +292,7 @@ func (s *State) unhold(e *entry) {
 // watchAdvice has a group looked at again soon while it holds something that advice or time may let go.
 func (s *State) watchAdvice(g *group) {
 	// only members let others go; how a skew counts depends on the catalog, too
-	fixed := g.rule == nil || g.rule.Policy.Apart() && g.rule.Over != "" && g.rule.Skew == 0
+	fixed := g.rule != nil && g.rule.Policy.Apart() && g.rule.Over != "" && g.rule.Skew == 0
 	if len(g.held) > 0 && !fixed && g.index == 0 {
 		s.schedule(&g.timer, s.lastNow.Add(s.opts.GroupEvery))
 	}

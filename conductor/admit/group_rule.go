@@ -32,8 +32,11 @@ func (v View) admitToGroup(p compute.Project, b *compute.Boot) *compute.Reason {
 // groupRefuses is why a host may not have a member that waits; nil if it may.
 func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	g := e.group()
-	if g == nil || g.rule == nil {
+	switch {
+	case g == nil:
 		return nil
+	case g.rule == nil:
+		return s.ruleUnread(g)
 	}
 	if why := s.skewRefuses(e); why != nil {
 		return why
@@ -55,6 +58,18 @@ func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	return nil
 }
 
+// ruleUnread is why members of a group without a rule wait; nil: they do not. A group that has members is not removed, so
+// its rule mostly was made while this conductor could not read the catalog.
+func (s *step) ruleUnread(g *group) *compute.Reason {
+	if !s.view.CatalogUnread {
+		return nil
+	}
+	return &compute.Reason{
+		Code:   compute.GroupRule,
+		Detail: fmt.Sprintf("group %s: its rule is not known, as the catalog cannot be read now", g.key.Name),
+	}
+}
+
 // membersIn says how many members a domain has, in words.
 func (g *group) membersIn(domain string) string {
 	if domain == "" {
@@ -72,8 +87,11 @@ func (g *group) breaks(detail string) *compute.Reason {
 // waitsForGroup is why a member waits that no host but its group's may have, as its end tells it; nil: that is not why.
 func (s *step) waitsForGroup(e *entry) *compute.Reason {
 	g := e.group()
-	if g == nil || g.rule == nil {
+	switch {
+	case g == nil:
 		return nil
+	case g.rule == nil:
+		return s.ruleUnread(g)
 	}
 	if why := s.skewRefuses(e); why != nil {
 		return why
@@ -93,8 +111,11 @@ func (s *step) waitsForGroup(e *entry) *compute.Reason {
 // mayGo says whether a member may be published now. It is not counted among those that are.
 func (s *step) mayGo(e *entry) bool {
 	g := e.group()
-	if g == nil || g.rule == nil {
+	switch {
+	case g == nil:
 		return true
+	case g.rule == nil:
+		return s.ruleUnread(g) == nil
 	}
 	d, slot, rule := g.domain(e), g.slot(e), g.rule
 	switch {

@@ -93,7 +93,7 @@ func (s *step) offerAnew(h *host, told bool) {
 func (s *step) offerLoaded() {
 	for _, id := range slices.Sorted(maps.Keys(s.hosts)) {
 		for _, e := range sorted(s.hosts[id].instances) {
-			if pinned(e.inst) && e.group() == nil && e.inst.State == compute.StateQueued && e.pub.told {
+			if pinned(e.inst) && e.inst.State == compute.StateQueued && e.pub.told {
 				s.emitEffects(e)
 			}
 			s.offerTaker(e)
@@ -224,6 +224,20 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	}
 }
 
+// askStreamEndAgain asks again what could not be written to the host's stream, if an answer is waited for still.
+func (s *step) askStreamEndAgain(id compute.HostID) {
+	h := s.hosts[id]
+	if h == nil {
+		return
+	}
+	for _, e := range sorted(h.instances) {
+		if e.sparedFrom != compute.OpNone {
+			s.askStreamEnd(e)
+			return
+		}
+	}
+}
+
 // loseInstance loses what a dead host has.
 func (s *step) loseInstance(e *entry, id compute.HostID, op compute.RequestOp) {
 	if running(e.inst) {
@@ -280,7 +294,7 @@ func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 // machine which runs may have been removed since.
 func (s *step) buildable(inst *compute.Instance) bool {
 	_, reason := s.view.Resolve(inst.Boot)
-	return reason == nil || s.view.listed(inst.Queue)
+	return reason == nil || s.view.listed(inst.Queue) || s.view.CatalogUnread // then it awaits its queue
 }
 
 // evacuate builds it elsewhere: at once, with the whole of its waiting time

@@ -55,11 +55,13 @@ type (
 	}
 
 	// CommandWritten says where in a host's stream a Tell with WantOffset was written.
-	// One that was not written answers nothing.
 	CommandWritten struct {
 		Host   compute.HostID
 		Offset int64
 	}
+
+	// CommandUndelivered says that such a Tell was given up.
+	CommandUndelivered struct{ Host compute.HostID }
 
 	// Tick fires the timers due at Until or before.
 	Tick struct{ Until time.Time }
@@ -75,16 +77,17 @@ const (
 	Undelivered                // nobody knows; it is published again later
 )
 
-func (Requested) input()      {}
-func (Reported) input()       {}
-func (HostHeard) input()      {}
-func (HostsRead) input()      {}
-func (QueueStart) input()     {}
-func (QueuesChanged) input()  {}
-func (GroupsChanged) input()  {}
-func (Published) input()      {}
-func (CommandWritten) input() {}
-func (Tick) input()           {}
+func (Requested) input()          {}
+func (Reported) input()           {}
+func (HostHeard) input()          {}
+func (HostsRead) input()          {}
+func (QueueStart) input()         {}
+func (QueuesChanged) input()      {}
+func (GroupsChanged) input()      {}
+func (Published) input()          {}
+func (CommandWritten) input()     {}
+func (CommandUndelivered) input() {}
+func (Tick) input()               {}
 
 // Output is what one input led to. What it points to is not changed later, and
 // the caller must not change it.

@@ -154,6 +154,11 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.sent(a)
 	case "landed":
 		return s.hear(CommandWritten{Host: compute.HostID(a.bare[0]), Offset: number(t, a.bare[1])})
+	case "undelivered":
+		return s.hear(CommandUndelivered{Host: compute.HostID(a.bare[0])})
+	case "catalog": // can be read, or not
+		s.view.CatalogUnread = a.bare[0] == "unread"
+		return nil
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
 	case "list", "close", "drop", "withdraw", "unmade":

@@ -44,6 +44,8 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 		st.published(in)
 	case CommandWritten:
 		st.streamEnd(in)
+	case CommandUndelivered:
+		st.askStreamEndAgain(in.Host)
 	case Tick:
 		st.tick(in.Until)
 	}

@@ -27,6 +27,8 @@ type View struct {
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
 	// HostsUnreadAt is the last turn at which the hosts topic was not read up to date; zero: there was none.
 	HostsUnreadAt time.Time
+	// CatalogUnread says that the catalog may have more than this: what is not here may be there.
+	CatalogUnread bool
 	ReadWhole     bool // all conductors and agents read sets that are offered whole
 	ReadReserved  bool // all conductors and agents read reservations
 }

@@ -69,6 +69,13 @@ func TestWhoCanBeToldToSave(t *testing.T) {
 	if _, known := a.Saves("h5"); known || a.TakesWork() != 6 {
 		t.Errorf("of %d hosts that take work the draining one is: %t", a.TakesWork(), known)
 	}
+	if !a.Restarts("h7") || a.Restarts("h5") || a.Restarts("h0") || a.Restarts("nobody") {
+		t.Error("h7 asks whether it is alone, and nobody else")
+	}
+	a.Observe(beacon(0, 2, has, knows, func(b *compute.Beacon) { b.Leaves = true }), at(1))
+	if !a.Restarts("h0") {
+		t.Error("h0 has ended")
+	}
 	if s, known := a.Saves("h4"); !known || s.For() != "other" {
 		t.Errorf("h4 saves %+v, %t", s, known)
 	}

@@ -76,6 +76,8 @@ type World interface {
 	// Saves is what a host saves for by its last beacon; nil: nothing. There is no such host, or it takes no work, if
 	// known is false.
 	Saves(h compute.HostID) (s *compute.Saving, known bool)
+	// Restarts says whether a host's agent has ended, or has begun and takes no work yet, and was heard of lately.
+	Restarts(h compute.HostID) bool
 	// EachSaver calls each with every host that says that it saves, and when it was heard.
 	EachSaver(each func(h compute.HostID, says compute.Saving, heard time.Time))
 }

@@ -62,6 +62,8 @@ type saver struct {
 	times        int  // told without having said so
 	said         bool // its beacon has said so
 	preempt      bool // it may have preemptible machines taken away for it
+	// its agent was started again since, and knows nothing of it, but that those machines go
+	away bool
 }
 
 // New is a saver that knows of nothing.
@@ -203,7 +205,12 @@ func (s *Saver) dismiss(now time.Time) (out []Told) {
 		for _, h := range q.hosts() {
 			x := q.savers[h]
 			says, known := s.world.Saves(h)
+			if x.away && known {
+				x.away, x.said, x.told, x.times = false, false, time.Time{}, 0
+			}
 			switch {
+			case !known && x.preempt && s.world.Restarts(h) && now.Before(x.until):
+				x.away = true // its machines go all the same; told again, it saves what they leave, and no other host's go
 			case !known || says.For() != "" && says.For() != name || x.said && says == nil && now.Before(x.until):
 				delete(q.savers, h) // it has taken its work, or has stopped by itself
 				q.vain, q.failed = 0, 0
@@ -277,7 +284,7 @@ func (s *Saver) adopt(now time.Time) (out []Told) {
 func (s *Saver) repeat(q *queue, now time.Time) (out []Told) {
 	for i, h := range q.hosts() {
 		x := q.savers[h]
-		if now.Sub(x.told) < toldEvery {
+		if x.away || now.Sub(x.told) < toldEvery {
 			continue
 		}
 		if x.times++; !x.said && x.times >= mostUnsaid {

@@ -26,6 +26,7 @@ type world struct {
 	heard  map[compute.HostID]time.Time
 	moves  map[compute.HostID]bool // hosts on which it fits once preemptible machines are gone, by sums
 	roomy  map[compute.HostID]bool // hosts that have the room
+	begins map[compute.HostID]bool // hosts whose agents are started again
 	cannot bool                    // they do not go: NUMA nodes do not allow it
 	takes  map[compute.QueueName]int
 	looks  int // how often hosts were looked through
@@ -60,6 +61,8 @@ func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
 func (w *world) IsFull(_ compute.QueueName, h compute.HostID) bool { return !w.roomy[h] }
 
 func (w *world) MakesRoom(_ compute.QueueName, h compute.HostID) bool { return w.moves[h] }
+
+func (w *world) Restarts(h compute.HostID) bool { return w.begins[h] }
 
 func (w *world) Saves(h compute.HostID) (*compute.Saving, bool) { return w.saving[h], !w.gone[h] }
 
@@ -345,6 +348,41 @@ func TestManyMakeRoom(t *testing.T) {
 	w.wait("other", "b", "c")
 	w.waits["low"] = []Build{{Key: "d", Class: compute.PriorityLow}}
 	w.want(w.pass(31*time.Second), "h00 saves q", "h01 makes room for other", "h02 makes room for other")
+}
+
+// TestMachinesGoOnOneHostAlone: an agent that is started again while its machines go is told again, and no other host's go.
+// One that does not come back, or has come back and lets other work have the room, saves no more.
+func TestMachinesGoOnOneHostAlone(t *testing.T) {
+	begin := func(moves ...compute.HostID) *world {
+		w := newWorld(t, 20)
+		w.moves = map[compute.HostID]bool{}
+		for _, h := range moves {
+			w.moves[h] = true
+		}
+		w.wait("big", "a")
+		w.pass(29 * time.Second)
+		w.want(w.pass(5*time.Second), "h02 makes room for big")
+		w.gone["h02"], w.saving["h02"] = true, nil
+		return w
+	}
+	w := begin("h02", "h03")
+	w.begins = map[compute.HostID]bool{"h02": true}
+	w.want(w.pass(40 * time.Second))
+	delete(w.gone, "h02")
+	delete(w.begins, "h02")
+	w.moves["h02"] = false // what could go goes
+	w.want(w.pass(10*time.Second), "h02 makes room for big")
+	w.saving["h02"] = nil // other work has the room
+	w.want(w.pass(2*time.Second), "h03 makes room for big")
+
+	w = begin("h02", "h03")
+	w.begins = map[compute.HostID]bool{"h02": true}
+	w.want(w.pass(40 * time.Second))
+	delete(w.begins, "h02") // it is silent
+	w.want(w.pass(2*time.Second), "h03 makes room for big")
+
+	w = begin("h02", "h03") // it is drained
+	w.want(w.pass(2*time.Second), "h03 makes room for big")
 }
 
 // Nothing is taken away for a placeholder, nor for what lies behind one and would leave the room to it.

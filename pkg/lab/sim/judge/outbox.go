@@ -236,7 +236,7 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 // of one name are granted nothing, so what either took is lost until then. Work whose image has failed on a host is
 // released by that host as long as it is offered.
 func checkTaken(r *Recording) (wrong []Violation) {
-	restores := !r.Schedule.Decides() || r.Schedule.World.TurnBytes > 0
+	restores := r.restores()
 	if restores || r.Schedule.Drops() || r.Schedule.Buries("") || r.Schedule.Clones() {
 		return nil
 	}

@@ -21,10 +21,6 @@ const (
 // before: at its deadline, or, if it does not want to wait for room, after 10 s. What a host
 // gives back after that ends at once.
 func checkInTime(r *Recording) (wrong []Violation) {
-	sound := latest(r.Calm, r.Up).Add(recovers)
-	if r.Schedule.Decides() {
-		sound = r.Start
-	}
 	late := inTime + r.Schedule.Slack() + r.Schedule.Flood()
 	for n, v := range r.versions() {
 		w, i, old, x := v.Written, v.Instance, v.old, v.asked
@@ -36,6 +32,10 @@ func checkInTime(r *Recording) (wrong []Violation) {
 			continue
 		}
 		due, what := r.waitsUntil(i, w.Seen, x)
+		sound := r.Start
+		if !r.Schedule.Decides() || what != "deadline" && r.restores() {
+			sound = latest(r.Calm, r.Up).Add(recovers)
+		}
 		if over := r.over(n); over.After(latest(due, sound, w.Seen).Add(late)) {
 			wrong = append(wrong, broken("time", i.ID, over, "%s waits until %s, and its %s was over at %s",
 				i.Boot.Name, r.At(over), what, r.At(due))...)
@@ -43,6 +43,10 @@ func checkInTime(r *Recording) (wrong []Violation) {
 	}
 	return wrong
 }
+
+// restores says whether a partition may be restored from the log at any time, as after a turn that was too large: then
+// nobody knows for how long work was offered, and what does not want to wait is offered for its time anew.
+func (r *Recording) restores() bool { return !r.Schedule.Decides() || r.Schedule.World.TurnBytes > 0 }
 
 // waitsUntil is when a version of a record that waits has waited long enough.
 func (r *Recording) waitsUntil(i compute.Instance, seen time.Time, x Wanted) (due time.Time, what string) {

@@ -49,6 +49,14 @@ func TestCheckInTime(t *testing.T) {
 		"ended without a host after 9s":                   func(r *Recording) { waits(r, 11) },
 		"right: unclaimed for ten seconds":                func(r *Recording) { waits(r, 12) },
 		"and its time without a host was over at 12.000s": func(r *Recording) { waits(r, 15.5) },
+		"right: turns may be too large, so that it is offered for its time anew": func(r *Recording) {
+			r.Schedule.World.TurnBytes = 1000
+			waits(r, 15.5)
+		},
+		"vm-1 waits until 65.500s, and its deadline": func(r *Recording) {
+			r.Schedule.World.TurnBytes = 1000
+			late(r)
+		},
 		"right: it comes back behind its deadline": func(r *Recording) {
 			i := r.Log[0].Instance
 			i.Attempt = 2
