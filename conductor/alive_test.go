@@ -186,6 +186,52 @@ func TestItIsNotedThatTheCatalogIsUnread(t *testing.T) {
 	if !k.c.view.CatalogUnread {
 		t.Error("a partition is taken over, and that the catalog is unread is not noted")
 	}
+	k.deaf = time.Second
+	k.gainAll()
+	for seconds, want := range []bool{true, false, false} {
+		if got := k.c.turn(k.now.Add(time.Duration(seconds) * time.Second)).viewOf(0).CatalogBehind; got != want {
+			t.Errorf("%d s after a takeover: the catalog is behind %t", seconds, got)
+		}
+		k.now = k.now.Add(time.Second)
+	}
+}
+
+// TestWhatCouldNotBeWrittenIsAskedAgain: how long a host's stream is, on which depends whether a fence touches what the host
+// has.
+func TestWhatCouldNotBeWrittenIsAskedAgain(t *testing.T) {
+	k := newCell(t)
+	k.c.Hosts(nil, true)
+	asked := func(res wire.Result) (n int) {
+		for _, e := range res.Effects {
+			if _, is := e.Tag.(commandTag); is {
+				n++
+			}
+		}
+		return n
+	}
+	p := wire.Partition("p", partitions)
+	failed := []wire.Sent{
+		{Tag: commandTag{p, "h1"}, Err: errors.New("no leader")}, {Tag: commandTag{99, "h1"}, Err: errors.New("no leader")},
+	}
+	if n := asked(k.turn(wire.Turn{Sent: failed})); n > 0 {
+		t.Errorf("nobody waits for an answer, and it is asked %d times", n)
+	}
+	k.read(k.boot(1, "p"))
+	k.read(k.reported(compute.Report{
+		Op: compute.ReportClaim, Host: "h1", Project: "p", Instance: id(1), Attempt: 1, Claim: "c1", Fence: 9000,
+	}))
+	k.now = k.now.Add(2 * time.Minute)
+	word := k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1", Fence: 5}), "requests", p)
+	word.Time, word.Logged = k.now, true
+	if res := k.read(word); asked(res) != 1 {
+		t.Fatalf("it is not asked how long the stream is: %+v", res)
+	}
+	if n := asked(k.turn(wire.Turn{Sent: failed})); n > 0 {
+		t.Errorf("it is asked %d times at once", n)
+	}
+	if n := asked(k.pass(15 * time.Second)); n != 1 {
+		t.Errorf("later it is asked %d times", n)
+	}
 }
 
 // TestItIsNotedThatHostsAreUnread: a fetch of nothing takes some seconds, and is no sign of it.

@@ -131,6 +131,7 @@ type Conductor struct {
 	states        map[int32]*admit.State
 	loading       map[int32]*loading
 	said          map[int32]*hostkey.Heard // in reports, since the partition was gained
+	restored      map[int32]time.Time      // when each partition was taken over, by this process's clock
 	writes        compute.Schema           // the newest that all conductors read; 0: nobody has said so
 
 	counts *stateCounts // nil without metrics
@@ -144,7 +145,7 @@ func New(cfg Config, deps Dependencies) *Conductor {
 	c := &Conductor{
 		cfg: cfg, deps: deps, inbox: newInbox(),
 		view: admit.NewView(), states: map[int32]*admit.State{}, loading: map[int32]*loading{},
-		said: map[int32]*hostkey.Heard{},
+		said: map[int32]*hostkey.Heard{}, restored: map[int32]time.Time{},
 	}
 	if cfg.Metrics != nil {
 		c.counts = newStateCounts(func() time.Time { return c.clock.At(c.cfg.Now()) })

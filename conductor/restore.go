@@ -119,12 +119,14 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 		return cmp.Compare(a.offset, b.offset)
 	})
 	s := admit.New(c.cfg.Times)
+	c.restored[p] = now
+	view := t.viewOf(p)
 	if c.hostsRead {
-		s.Step(admit.HostsRead{}, c.view, t.now)
+		s.Step(admit.HostsRead{}, view, t.now)
 	}
 	records = slices.DeleteFunc(records, func(r loaded) bool {
 		if s.Instance(r.inst.ID) == nil {
-			s.Load(r.inst, c.view, t.now)
+			s.Load(r.inst, view, t.now)
 			return false
 		}
 		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
@@ -136,10 +138,10 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	})
 	c.states[p] = s
 	c.counts.load(p, l)
-	t.add(p, s.Loaded(c.view, t.now))
+	t.add(p, s.Loaded(view, t.now))
 	for _, r := range records {
 		if r.offset >= cursor {
-			t.add(p, s.Resend(r.inst.ID, c.view, t.now))
+			t.add(p, s.Resend(r.inst.ID, view, t.now))
 		}
 	}
 	c.counts.hold(p, s.Held())
@@ -178,5 +180,6 @@ func (c *Conductor) Lose(p int32) {
 	delete(c.states, p)
 	delete(c.loading, p)
 	delete(c.said, p)
+	delete(c.restored, p)
 	c.counts.drop(p)
 }

@@ -102,7 +102,14 @@ func (t *turn) step(p int32, in admit.Input) *compute.Reason {
 		t.cfg.Log.Error("input for a partition that is not owned", zap.Int32("partition", p))
 		return nil
 	}
-	return t.add(p, s.Step(in, t.view, t.now))
+	return t.add(p, s.Step(in, t.viewOf(p), t.now))
+}
+
+// viewOf is what a partition decides by.
+func (t *turn) viewOf(p int32) admit.View {
+	view := t.view
+	view.CatalogBehind = t.catalogHeard().Before(t.restored[p])
+	return view
 }
 
 // stepAll lets every partition hear the same, in order.
@@ -260,11 +267,15 @@ func (t *turn) stale() bool { return t.local.After(t.syncAgainAt) && t.unread() 
 
 // unread says whether the catalog was not heard of for too long.
 func (t *turn) unread() bool {
-	heard := t.heard
-	if t.syncedAt.After(heard) {
-		heard = t.syncedAt
+	return t.local.Sub(t.catalogHeard()) > t.cfg.CatalogAge
+}
+
+// catalogHeard is up to when all that was said in the catalog is in the view.
+func (t *turn) catalogHeard() time.Time {
+	if t.syncedAt.After(t.heard) {
+		return t.syncedAt
 	}
-	return t.local.Sub(heard) > t.cfg.CatalogAge
+	return t.heard
 }
 
 // unnamed says whether a boot asks for what the catalog does not name.

@@ -117,7 +117,7 @@ func TestAskedForInVain(t *testing.T) {
 		wantPreemptible(4)
 		stop(c, c.node) // nobody knows how long ago it was asked for
 		c.start(dir, fake.Options{}, nil)
-		pass(compute.MaxGrace)
+		pass(compute.MaxGrace + 2*time.Minute)
 		wantPreemptible(4)
 		pass(2 * time.Minute)
 		wantPreemptible(8)

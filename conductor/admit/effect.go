@@ -20,7 +20,7 @@ type (
 	}
 
 	// Tell says something to one host. Published answers it if it is a
-	// CommandBuild, CommandWritten if WantOffset is set, nothing does otherwise.
+	// CommandBuild, CommandWritten or CommandUndelivered if WantOffset is set, nothing does otherwise.
 	Tell struct {
 		Host       compute.HostID
 		Command    compute.Command

@@ -61,12 +61,12 @@ func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 // ruleUnread is why members of a group without a rule wait; nil: they do not. A group that has members is not removed, so
 // its rule mostly was made while this conductor could not read the catalog.
 func (s *step) ruleUnread(g *group) *compute.Reason {
-	if !s.view.CatalogUnread {
+	if g.rule != nil || !s.view.CatalogBehind {
 		return nil
 	}
 	return &compute.Reason{
 		Code:   compute.GroupRule,
-		Detail: fmt.Sprintf("group %s: its rule is not known, as the catalog cannot be read now", g.key.Name),
+		Detail: fmt.Sprintf("group %s: its rule is not known yet, as the catalog was not read since a takeover", g.key.Name),
 	}
 }
 
@@ -88,7 +88,7 @@ func (g *group) breaks(detail string) *compute.Reason {
 func (s *step) waitsForGroup(e *entry) *compute.Reason {
 	g := e.group()
 	switch {
-	case g == nil:
+	case g == nil, g.rule == nil && e.in.heldAs == "":
 		return nil
 	case g.rule == nil:
 		return s.ruleUnread(g)

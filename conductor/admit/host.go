@@ -93,7 +93,12 @@ func (s *step) offerAnew(h *host, told bool) {
 func (s *step) offerLoaded() {
 	for _, id := range slices.Sorted(maps.Keys(s.hosts)) {
 		for _, e := range sorted(s.hosts[id].instances) {
-			if pinned(e.inst) && e.inst.State == compute.StateQueued && e.pub.told {
+			switch waits := pinned(e.inst) && e.inst.State == compute.StateQueued && e.pub.told; {
+			case waits && e.group() != nil:
+				s.hold(e) // its group lets those go that have waited longest
+				s.touch(e.group())
+				s.reschedule(e)
+			case waits:
 				s.emitEffects(e)
 			}
 			s.offerTaker(e)
@@ -224,18 +229,28 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	}
 }
 
-// askStreamEndAgain asks again what could not be written to the host's stream, if an answer is waited for still.
-func (s *step) askStreamEndAgain(id compute.HostID) {
+// askStreamEndLater asks again, after a pause, what could not be written to the host's stream, if an answer is waited for
+// still.
+func (s *step) askStreamEndLater(id compute.HostID) {
 	h := s.hosts[id]
-	if h == nil {
+	if h == nil || !h.askEndAt.IsZero() {
 		return
 	}
 	for _, e := range sorted(h.instances) {
 		if e.sparedFrom != compute.OpNone {
-			s.askStreamEnd(e)
+			h.askEndAt = s.now.Add(s.opts.RepeatEvery)
+			s.reschedule(e)
 			return
 		}
 	}
+}
+
+// askEndAt is when the end of the stream of an instance's host is asked for again; zero: it is not.
+func (s *State) askEndAt(e *entry) time.Time {
+	if h := s.hosts[hostOf(e.inst)]; h != nil && e.sparedFrom != compute.OpNone {
+		return h.askEndAt
+	}
+	return time.Time{}
 }
 
 // loseInstance loses what a dead host has.
@@ -294,7 +309,7 @@ func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 // machine which runs may have been removed since.
 func (s *step) buildable(inst *compute.Instance) bool {
 	_, reason := s.view.Resolve(inst.Boot)
-	return reason == nil || s.view.listed(inst.Queue) || s.view.CatalogUnread // then it awaits its queue
+	return reason == nil || s.view.listed(inst.Queue) || s.view.CatalogBehind // then it awaits its queue
 }
 
 // evacuate builds it elsewhere: at once, with the whole of its waiting time

@@ -113,7 +113,7 @@ func (s *State) awaitedEnough(e *entry) time.Time {
 // the time at which it was admitted.
 func (s *step) lookForQueue(e *entry) {
 	_, gone := s.view.fromCatalog(e.inst.Boot)
-	if gone == nil || e.inst.Whole() != "" || s.view.CatalogUnread {
+	if gone == nil || e.inst.Whole() != "" || s.view.CatalogBehind {
 		e.pub.at = s.now
 		s.reschedule(e)
 		return

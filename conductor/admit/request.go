@@ -110,8 +110,19 @@ func (s *step) withinQuota(p compute.Project, more quota.Asked) *compute.Reason 
 
 // refused makes the record one of a boot that is refused.
 func (s *step) refused(inst *compute.Instance, why *compute.Reason) {
-	inst.State, inst.Reason, inst.EndedAt = compute.StateError, why, s.at()
+	inst.State, inst.Reason, inst.EndedAt = compute.StateError, s.asFarAsKnown(why), s.at()
 	inst.Boot.DropUserData()
+}
+
+// asFarAsKnown says of what the catalog does not name that it may do so, where it cannot be read.
+func (s *step) asFarAsKnown(why *compute.Reason) *compute.Reason {
+	named := why.Code != compute.NoSuchFlavor && why.Code != compute.NoSuchCapability && why.Code != compute.NoSuchGroup
+	if named || !s.view.CatalogUnread {
+		return why
+	}
+	doubted := *why
+	doubted.Detail += ", as far as this conductor knows: it cannot read the catalog now"
+	return &doubted
 }
 
 // accepted is when the wait began: never later than now, so that a wrong clock

@@ -157,7 +157,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "undelivered":
 		return s.hear(CommandUndelivered{Host: compute.HostID(a.bare[0])})
 	case "catalog": // can be read, or not
-		s.view.CatalogUnread = a.bare[0] == "unread"
+		s.view.CatalogUnread, s.view.CatalogBehind = a.bare[0] == "unread", a.bare[0] == "unread"
 		return nil
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})

@@ -192,6 +192,9 @@ func (s *step) offerAgain(x *set) {
 // this try is still in queues is over.
 func (s *step) giveBack(x *set) {
 	at, whole := s.at().Add(s.setPause(x)), s.wholeFor(x)
+	if s.view.CatalogBehind {
+		whole = x.wholeIn() // the rule of its group may not be known
+	}
 	for _, e := range sorted(x.members) {
 		s.change(e, func(inst *compute.Instance) {
 			requeue(inst, at)

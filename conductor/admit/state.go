@@ -95,6 +95,7 @@ type host struct {
 	together  map[together]time.Time   // when two of those with different journals last spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
 	askAgainAt map[*entry]time.Time
+	askEndAt   time.Time // when the end of its stream is asked for again; zero: it is not
 	since      time.Time // from when on voices are complete; zero: they are
 	heard      time.Time // the last sign of life, or when it began to matter here
 	silent     bool

@@ -45,7 +45,7 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 	case CommandWritten:
 		st.streamEnd(in)
 	case CommandUndelivered:
-		st.askStreamEndAgain(in.Host)
+		st.askStreamEndLater(in.Host)
 	case Tick:
 		st.tick(in.Until)
 	}

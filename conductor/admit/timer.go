@@ -60,7 +60,9 @@ func (s *step) tick(until time.Time) {
 // reschedule sets the timer of an entry by all that may become due for it.
 func (s *State) reschedule(e *entry) { s.schedule(&e.timer, s.next(e)) }
 
-func (s *State) next(e *entry) time.Time {
+func (s *State) next(e *entry) time.Time { return earliest(s.askEndAt(e), s.nextOfRecord(e)) }
+
+func (s *State) nextOfRecord(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
@@ -123,6 +125,10 @@ func (e *entry) fire(s *step, until time.Time) {
 	due := func(t time.Time) bool { return !t.IsZero() && !t.After(until) }
 	inst := e.inst
 	switch {
+	case due(s.askEndAt(e)):
+		s.hosts[hostOf(inst)].askEndAt = time.Time{}
+		s.askStreamEnd(e)
+		s.reschedule(e)
 	case inst.State.Ended():
 		if !due(s.next(e)) {
 			s.reschedule(e)

@@ -27,8 +27,11 @@ type View struct {
 	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
 	// HostsUnreadAt is the last turn at which the hosts topic was not read up to date; zero: there was none.
 	HostsUnreadAt time.Time
-	// CatalogUnread says that the catalog may have more than this: what is not here may be there.
+	// CatalogUnread says that the catalog was not heard of for long: it may have more than this.
 	CatalogUnread bool
+	// CatalogBehind says that the catalog was not read up to when this partition was taken over: the owner before may have
+	// decided by what is not here.
+	CatalogBehind bool
 	ReadWhole     bool // all conductors and agents read sets that are offered whole
 	ReadReserved  bool // all conductors and agents read reservations
 }

@@ -69,6 +69,13 @@ func (s *step) offerWhole(x *set) {
 	q, g := queueOf(lead), lead.group()
 	switch {
 	case x.wholeIn() == "": // it was decided meanwhile that it is offered in parts, and it is
+	case g != nil && s.ruleUnread(g) != nil:
+		for e := range x.members {
+			if e.kept() == nil {
+				s.unpublish(e) // what is carried waits with the one that carries it
+			}
+		}
+		s.eachUnoffered(x, func(e *entry) { s.hold(e) })
 	case !g.keepsOnOneHost() || !s.view.listed(q) || g.elsewhere(x):
 		s.decideWhole(x, "")
 	case x.claimed > 0:

@@ -147,7 +147,7 @@ func (a *Advisor) Observe(b compute.Beacon, at time.Time) {
 	a.noteTaken(h, b.Taking)
 	if known && !h.silent && h.sameAs(b) {
 		h.beacon.Saving = b.Saving // its times are counted from this beacon on
-		h.beacon.Machines, h.beacon.Leaves = b.Machines, b.Leaves
+		h.beacon.Machines = b.Machines
 		return
 	}
 	a.noteSavers(h.beacon.Saving, -1)

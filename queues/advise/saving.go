@@ -63,10 +63,14 @@ func (h *host) takesWork() bool {
 	return !h.silent && h.beacon.State == compute.HostEnabled && !h.beacon.Asks
 }
 
-// Restarts says whether a host's agent has ended, or has begun and takes no work yet, and was heard of lately.
+// Restarts says whether a host's agent has ended, or has begun and takes no work yet, and was heard of lately. One that an
+// operator takes out of service will take none.
 func (a *Advisor) Restarts(id compute.HostID) bool {
 	h := a.hosts[id]
-	return h != nil && !h.silent && (h.beacon.Asks || h.beacon.Leaves)
+	if h == nil || h.silent || h.beacon.State == compute.HostDisabled || h.beacon.State == compute.HostDraining {
+		return false
+	}
+	return h.beacon.Asks || h.beacon.Leaves
 }
 
 // Saves is what a host saves for, by its last beacon; nil: nothing. It is not known of a host that takes no work.

@@ -76,6 +76,18 @@ func TestWhoCanBeToldToSave(t *testing.T) {
 	if !a.Restarts("h0") {
 		t.Error("h0 has ended")
 	}
+	for _, s := range []struct {
+		state compute.HostState
+		asks  bool
+		want  bool
+	}{
+		{compute.HostQuarantined, true, true}, {compute.HostQuarantined, false, false}, {compute.HostDraining, true, false},
+	} {
+		a.Observe(beacon(0, 2, has, knows, in(s.state), func(b *compute.Beacon) { b.Asks = s.asks }), at(2))
+		if got := a.Restarts("h0"); got != s.want {
+			t.Errorf("%s, asks %t: it restarts %t", s.state, s.asks, got)
+		}
+	}
 	if s, known := a.Saves("h4"); !known || s.For() != "other" {
 		t.Errorf("h4 saves %+v, %t", s, known)
 	}

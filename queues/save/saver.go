@@ -62,7 +62,7 @@ type saver struct {
 	times        int  // told without having said so
 	said         bool // its beacon has said so
 	preempt      bool // it may have preemptible machines taken away for it
-	// its agent was started again since, and knows nothing of it, but that those machines go
+	// its agent has ended or begins: it will not remember the saving, only which machines go
 	away bool
 }
 
@@ -346,7 +346,7 @@ func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	for _, q := range s.queues {
 		for h, x := range q.savers {
 			asked := s.asked(q.name, h)
-			if note(h, asked); x.preempt && x.said && !asked {
+			if note(h, asked || x.away); x.preempt && x.said && !asked {
 				stuck++
 			}
 		}

@@ -62,6 +62,8 @@ func (w *play) brokerOf(f schedule.Fault) int {
 		return int(b.Leader(topics.Reports(), 0))
 	case schedule.AtHosts:
 		return int(b.Leader(topics.Hosts(), 0))
+	case schedule.AtCatalog:
+		return int(b.Leader(topics.Catalog(), 0))
 	case schedule.AtBuilds:
 		for _, q := range w.Booted() {
 			if n := b.Leader(topics.Build(q), 0); n >= 0 {

@@ -73,6 +73,13 @@ func (c *clients) as(node_ int, p compute.Project) *client.Client {
 
 // do asks for what a schedule says and writes down how it went.
 func (c *clients) do(l schedule.Load) {
+	if l.Boot != nil && l.Boot.Group() == schedule.Late {
+		select {
+		case <-c.play.late:
+		case <-c.play.ours.Dead:
+			return
+		}
+	}
 	a := judge.Ask{Load: l, Began: time.Now()}
 	repeat := true
 	var ask func(context.Context) error

@@ -48,6 +48,7 @@ type play struct {
 	laid      laid
 	separated separations
 	rings     rings
+	late      chan struct{} // closed once all groups are there
 	procs     map[string]*process
 	order     []*process // as started
 	mu        sync.Mutex
@@ -77,6 +78,7 @@ func Play(p lab.Product, s schedule.Schedule, o Options) (*judge.Recording, erro
 		s = s.WithOneBroker()
 	}
 	w := &play{
+		late:     make(chan struct{}),
 		Schedule: s, product: p, dir: o.Dir, log: o.Log, world: fake.NewWorld(),
 		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: judge.NewRecording(s),
 		keys: newKeys(s),

@@ -40,7 +40,9 @@ func (w *play) open() {
 		w.clients.do(schedule.Load{Op: schedule.LoadAddFlavor, Flavor: &f})
 	}
 	for _, g := range w.World.Groups {
-		w.clients.do(schedule.Load{Op: schedule.LoadGroup, Project: g.Project, Group: &g})
+		if g.Name != schedule.Late {
+			w.clients.do(schedule.Load{Op: schedule.LoadGroup, Project: g.Project, Group: &g})
+		}
 	}
 	for end := time.Now().Add(openTime); time.Now().Before(end) && !w.ready(); {
 		w.sleep(100 * time.Millisecond)
@@ -69,6 +71,16 @@ func (w *play) ready() bool {
 // schedule has everything asked and everything go wrong at its time. It returns
 // when all of that is over.
 func (w *play) schedule() {
+	w.asking.Add(1)
+	w.after(w.World.LateAt.Duration(), func() {
+		for _, g := range w.World.Groups {
+			if g.Name == schedule.Late {
+				w.clients.do(schedule.Load{Op: schedule.LoadGroup, Project: g.Project, Group: &g})
+			}
+		}
+		close(w.late)
+		w.asking.Add(-1)
+	})
 	for _, l := range w.Load {
 		w.asking.Add(1)
 		w.after(l.At.Duration(), func() { w.clients.do(l); w.asking.Add(-1) })

@@ -166,6 +166,8 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 	switch reason.Code {
 	case compute.QuotaExceeded:
 		return r.limits(x.Project, w.Seen)
+	case compute.NoSuchGroup:
+		return x.Boot.Group() == schedule.Late && r.deafConductor(x.Began, w.Seen) // it was made a moment ago
 	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
 		return r.mayLack(x.Boot.Flavor, x.Began, w.Seen)
 	case compute.DeadlineExceeded:

@@ -48,6 +48,7 @@ const (
 	AtInstances   = "instances"   // the leader of the first partition of that topic
 	AtReports     = "reports"     // as above
 	AtHosts       = "hosts"       // as above
+	AtCatalog     = "catalog"     // as above
 	AtBuilds      = "builds"      // of a queue that is booted in
 	AtHost        = "host"        // of the stream of the host that it is about, or of the first
 )
@@ -92,6 +93,8 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
 	case "groups":
 		return len(s.World.Groups) > 0
+	case "late groups":
+		return s.World.LateAt > 0
 	case "regrouped":
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadGroup })
 	case "zoned":

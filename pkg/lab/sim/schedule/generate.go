@@ -56,6 +56,7 @@ func Generate(seed uint64) Schedule {
 	g.preempted()
 	g.reserved()
 	g.leaderless()
+	g.madeLate()
 	g.hostsUnread()
 	g.saidAgain()
 	g.keepsUp()

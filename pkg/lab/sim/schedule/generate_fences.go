@@ -42,7 +42,7 @@ func (g *generator) doubted() {
 // hosts topic: one that lives, or one that nobody hears.
 func (g *generator) hostsUnread() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 57))
-	if g.s.World.Brokers < MostBrokers || len(g.names) == 0 || !g.chance(0.7) || !g.common() {
+	if g.s.World.Brokers < MostBrokers || g.s.World.LateAt > 0 || len(g.names) == 0 || !g.chance(0.7) || !g.common() {
 		return
 	}
 	g.s.Faults = nil

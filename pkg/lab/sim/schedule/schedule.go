@@ -68,6 +68,8 @@ type World struct {
 	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one
+
+	LateAt Seconds `json:"late_at,omitempty"` // when the groups called Late are made; 0: there are none
 }
 
 // Host is a host and how fast its hypervisor is.
