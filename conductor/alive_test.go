@@ -196,8 +196,8 @@ func TestItIsNotedThatTheCatalogIsUnread(t *testing.T) {
 	}
 }
 
-// TestWhatCouldNotBeWrittenIsAskedAgain: how long a host's stream is, on which depends whether a fence touches what the host
-// has.
+// TestWhatCouldNotBeWrittenIsAskedAgain: how long a host's stream is, on which depends whether a fence touches what the
+// host has.
 func TestWhatCouldNotBeWrittenIsAskedAgain(t *testing.T) {
 	k := newCell(t)
 	k.c.Hosts(nil, true)

@@ -95,8 +95,8 @@ func TestAskedForOnce(t *testing.T) {
 	}, queue("small", small), queue("large", large))
 }
 
-// What was asked for and has not gone after the longest grace may be asked for again: the conductor may not have believed the
-// report, as it had just taken the partition over, and the work that it was for may be somewhere else.
+// What was asked for and has not gone after the longest grace may be asked for again: the conductor may not have
+// believed the report, as it had just taken the partition over, and the work that it was for may be somewhere else.
 func TestAskedForInVain(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.start(dir, fake.Options{}, nil)

@@ -229,8 +229,9 @@ func (r Rules) Due(t Task) time.Time {
 	return due
 }
 
-// goesWithin is how long after its place was asked for a machine has gone: the longest grace, and time for those who decide.
-// One that runs after that was not taken away, as the conductor did not believe the report yet, or its queue had gone.
+// goesWithin is how long after its place was asked for a machine has gone: the longest grace, and time for those who
+// decide. One that runs after that was not taken away, as the conductor did not believe the report yet, or its queue
+// had gone.
 const goesWithin = compute.MaxGrace + 3*time.Minute
 
 // Goes says whether a machine is taken away: its place was asked for, and not so long ago that it would have gone by now.

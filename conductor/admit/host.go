@@ -233,14 +233,13 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 // still.
 func (s *step) askStreamEndLater(id compute.HostID) {
 	h := s.hosts[id]
-	if h == nil || !h.askEndAt.IsZero() {
+	if h == nil || h.askEndAt.After(s.now) {
 		return
 	}
+	h.askEndAt = s.now.Add(s.opts.RepeatEvery)
 	for _, e := range sorted(h.instances) {
 		if e.sparedFrom != compute.OpNone {
-			h.askEndAt = s.now.Add(s.opts.RepeatEvery)
-			s.reschedule(e)
-			return
+			s.reschedule(e) // any of them asks for all
 		}
 	}
 }

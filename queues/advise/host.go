@@ -151,7 +151,8 @@ func largestMachine(there int64, largest compute.Resources, c compute.ResourceCl
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Asks == b.Asks && old.Leaves == b.Leaves && old.Rings == b.Rings && old.Saves == b.Saves && old.Preempts == b.Preempts &&
+	return old.State == b.State && old.Asks == b.Asks && old.Leaves == b.Leaves &&
+		old.Rings == b.Rings && old.Saves == b.Saves && old.Preempts == b.Preempts &&
 		old.Preemptible.Equal(b.Preemptible) && sameSaving(old.Saving, b.Saving) &&
 		old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
 		maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
