@@ -467,7 +467,7 @@ func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record)
 			i.gone = true // nothing that is thrown runs
 		case compute.OpChange:
 			boot, err := x.Change.Apply(i.boot)
-			if err != nil || i.gone {
+			if err != nil || i.gone || i.boot.IsPlaceholder() {
 				return true
 			}
 			i.boot = boot
