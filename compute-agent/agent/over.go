@@ -11,8 +11,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// overClaims are the last claims that were given back, so that a grant that comes too late is answered with that, and the
-// last that failed, so that a conductor that asks again hears why. Their tasks are forgotten. Each list forgets its oldest.
+// overClaims are the last claims that were given back, so that a grant that comes too late is answered with that, and
+// the last that failed, so that a conductor that asks again hears why. Their tasks are forgotten. Each list forgets its
+// oldest.
 type overClaims struct {
 	given  lastClaims[struct{}]
 	failed lastClaims[task.Failure]

@@ -47,6 +47,16 @@ func (c *cell) asked() (ids []compute.InstanceID, times int) {
 	return slices.Sorted(maps.Keys(once)), times
 }
 
+// fullOfPreemptible starts a host on which eight machines leave no room, all of which may be taken away.
+func (c *cell) fullOfPreemptible(dir string) {
+	c.start(dir, fake.Options{}, nil)
+	pass(20 * time.Second)
+	for n := 1; n <= 8; n++ {
+		c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
+	}
+	pass(time.Minute)
+}
+
 // A host that is told again to make room, and one that was started again meanwhile, asks for the same places and no others; once
 // it has taken the work it asks for none, and its claim says how many went.
 func TestAskedForOnce(t *testing.T) {
@@ -99,12 +109,7 @@ func TestAskedForOnce(t *testing.T) {
 // believed the report, as it had just taken the partition over, and the work that it was for may be somewhere else.
 func TestAskedForInVain(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
-		c.start(dir, fake.Options{}, nil)
-		pass(20 * time.Second)
-		for n := 1; n <= 8; n++ {
-			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
-		}
-		pass(time.Minute)
+		c.fullOfPreemptible(dir)
 		c.save("large", 2*time.Minute)
 		first, _ := c.asked()
 		wantPreemptible := func(machines int64) {
@@ -133,12 +138,7 @@ func TestAskedForInVain(t *testing.T) {
 // since then. Told again, it does.
 func TestToldLateToMakeRoom(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
-		c.start(dir, fake.Options{}, nil)
-		pass(20 * time.Second)
-		for n := 1; n <= 8; n++ {
-			c.boot(n, "small", func(b *compute.Build) { b.Preemptible = true })
-		}
-		pass(time.Minute)
+		c.fullOfPreemptible(dir)
 		c.mu.Lock()
 		c.hold = true
 		heard := len(c.stream)

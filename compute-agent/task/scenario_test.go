@@ -29,7 +29,7 @@ import (
 //	fenced [fence=9], missed, quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
 //	crash nothing|prepared|launched|waits [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
-//	stranger COMMAND [given|failed]        about a claim without a task here; given, failed: the journal says how it ended
+//	stranger COMMAND [given|failed]        about a claim without a task here; given, failed: as the journal says of it
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &tale{rules: DefaultRules(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}

@@ -234,7 +234,8 @@ func (r Rules) Due(t Task) time.Time {
 // had gone.
 const goesWithin = compute.MaxGrace + 3*time.Minute
 
-// Goes says whether a machine is taken away: its place was asked for, and not so long ago that it would have gone by now.
+// Goes says whether a machine is taken away: its place was asked for, and not so long ago that it would have gone by
+// now.
 func (t Task) Goes(now time.Time) bool { return t.Wanted && now.Before(t.WantedAt.Add(goesWithin)) }
 
 // sayAt is when started is said again. A conductor sends its delete of a machine that should not be there once, and may

@@ -15,8 +15,8 @@ import (
 // is none: the topic was made anew since, or a publisher invented it. Believed, it would make
 // an instance immune to every evacuation, or every claim of the host void. So when an epoch has
 // decided something, a command that changes nothing is written into the stream (Tell.WantOffset),
-// and CommandWritten takes the decision back if the epoch lies beyond it. One that could not be written is written again
-// later.
+// and CommandWritten takes the decision back if the epoch lies beyond it. One that could not be
+// written is written again later.
 //
 //	fence or claim ──▶ decided by the epoch ──▶ Tell{WantOffset} ──▶ CommandWritten:
 //	                                                an epoch beyond that is none

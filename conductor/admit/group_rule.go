@@ -58,8 +58,8 @@ func (s *step) groupRefuses(e *entry, host compute.HostID) *compute.Reason {
 	return nil
 }
 
-// ruleUnread is why members of a group without a rule wait; nil: they do not. A group that has members is not removed, so
-// its rule mostly was made while this conductor could not read the catalog.
+// ruleUnread is why members of a group without a rule wait; nil: they do not. A group that has members is not removed,
+// so its rule mostly was made while this conductor could not read the catalog.
 func (s *step) ruleUnread(g *group) *compute.Reason {
 	if g.rule != nil || !s.view.CatalogBehind {
 		return nil

@@ -93,17 +93,23 @@ func (s *step) offerAnew(h *host, told bool) {
 func (s *step) offerLoaded() {
 	for _, id := range slices.Sorted(maps.Keys(s.hosts)) {
 		for _, e := range sorted(s.hosts[id].instances) {
-			switch waits := pinned(e.inst) && e.inst.State == compute.StateQueued && e.pub.told; {
-			case waits && e.group() != nil:
-				s.hold(e) // its group lets those go that have waited longest
-				s.touch(e.group())
-				s.reschedule(e)
-			case waits:
-				s.emitEffects(e)
+			if pinned(e.inst) && e.inst.State == compute.StateQueued && e.pub.told {
+				s.offerPinned(e)
 			}
 			s.offerTaker(e)
 		}
 	}
+}
+
+// offerPinned offers again what waits for one host alone. Of a group those go first that have waited longest.
+func (s *step) offerPinned(e *entry) {
+	if e.group() == nil {
+		s.emitEffects(e)
+		return
+	}
+	s.hold(e)
+	s.touch(e.group())
+	s.reschedule(e)
 }
 
 // offerTaker offers again what has taken a placeholder, and was perhaps offered before.
@@ -229,8 +235,8 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	}
 }
 
-// askStreamEndLater asks again, after a pause, what could not be written to the host's stream, if an answer is waited for
-// still.
+// askStreamEndLater asks again, after a pause, what could not be written to the host's stream, if an answer is waited
+// for still.
 func (s *step) askStreamEndLater(id compute.HostID) {
 	h := s.hosts[id]
 	if h == nil || h.askEndAt.After(s.now) {

@@ -86,8 +86,8 @@ func (s *step) fromHolder(e *entry, r compute.Report) {
 }
 
 // revoke takes back what a report ends, a grant or a power command: the agent that got it may come back, from a power
-// cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this. Agents of older
-// versions have no journal, and speak for themselves.
+// cut or a long pause, with that before it in its stream, and run what is over. Behind it it finds this. Agents of
+// older versions have no journal, and speak for themselves.
 func (s *step) revoke(e *entry, r compute.Report) {
 	if e.inst.Journal != "" && r.Journal != "" {
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))

@@ -154,8 +154,9 @@ func (s *step) askAboutKept(x *set, until time.Time) {
 	s.scheduleSet(x)
 }
 
-// fire asks hosts about claims, and ends a try that is over: what is claimed is given back, as others may need it. Where
-// nobody has claimed anything the set is offered again: what was published of a later try than the first is void by now.
+// fire asks hosts about claims, and ends a try that is over: what is claimed is given back, as others may need it.
+// Where nobody has claimed anything the set is offered again: what was published of a later try than the first is void
+// by now.
 func (x *set) fire(s *step, until time.Time) {
 	switch {
 	case s.sets[x.id] != x || x.granted:

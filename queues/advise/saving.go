@@ -63,8 +63,8 @@ func (h *host) takesWork() bool {
 	return !h.silent && h.beacon.State == compute.HostEnabled && !h.beacon.Asks
 }
 
-// Restarts says whether a host's agent has ended, or has begun and takes no work yet, and was heard of lately. One that an
-// operator takes out of service will take none.
+// Restarts says whether a host's agent has ended, or has begun and takes no work yet, and was heard of lately. One that
+// an operator takes out of service will take none.
 func (a *Advisor) Restarts(id compute.HostID) bool {
 	h := a.hosts[id]
 	if h == nil || h.silent || h.beacon.State == compute.HostDisabled || h.beacon.State == compute.HostDraining {

@@ -350,8 +350,8 @@ func TestManyMakeRoom(t *testing.T) {
 	w.want(w.pass(31*time.Second), "h00 saves q", "h01 makes room for other", "h02 makes room for other")
 }
 
-// TestMachinesGoOnOneHostAlone: an agent that is started again while its machines go is told again, and no other host's go.
-// One that does not come back, or has come back and lets other work have the room, saves no more.
+// TestMachinesGoOnOneHostAlone: an agent that is started again while its machines go is told again, and no other host's
+// go. One that does not come back, or has come back and lets other work have the room, saves no more.
 func TestMachinesGoOnOneHostAlone(t *testing.T) {
 	begin := func(moves ...compute.HostID) *world {
 		w := newWorld(t, 20)

@@ -32,11 +32,18 @@ func (g *generator) grouped() {
 			compute.Group{Project: p, Name: near, Policy: compute.Affinity}, soft)
 	}
 	most := pick(g, 0.3, 0.8, 1)
-	names := pick(g, []compute.GroupName{apart}, []compute.GroupName{near}, []compute.GroupName{apart, near, rather})
+	g.members(most, pick(
+		g, []compute.GroupName{apart}, []compute.GroupName{near}, []compute.GroupName{apart, near, rather},
+	)...)
+	g.spreads()
+}
+
+// members makes so many of the boots that have no rules yet members of groups.
+func (g *generator) members(most float64, names ...compute.GroupName) {
 	in := map[string]*compute.PlacementRules{} // what is asked for again is asked for as it was
 	for i := range g.s.Load {
 		l := &g.s.Load[i]
-		if l.Op != LoadBoot || l.Project != "red" && l.Project != "blue" {
+		if l.Op != LoadBoot || l.Boot.Rules != nil || l.Project != "red" && l.Project != "blue" {
 			continue
 		}
 		if _, asked := in[l.Name]; !asked {
@@ -48,7 +55,6 @@ func (g *generator) grouped() {
 		b := *l.Boot
 		b.Rules, l.Boot = in[l.Name], &b
 	}
-	g.spreads()
 }
 
 // Group finds a group of the world.

@@ -13,8 +13,8 @@ import (
 // Late is the group of each project that is made at World.LateAt, and not before anything is booted.
 const Late compute.GroupName = "late"
 
-// madeLate has a group be made while one conductor is cut off from the broker that leads the catalog, and has the others
-// end soon after that: the one that takes over their projects does not know the rule.
+// madeLate has a group be made while one conductor is cut off from the broker that leads the catalog, and has the
+// others end soon after that: the one that takes over their projects does not know the rule.
 func (g *generator) madeLate() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 58))
 	w := &g.s.World
@@ -27,21 +27,7 @@ func (g *generator) madeLate() {
 	for _, p := range []compute.Project{"red", "blue"} {
 		w.Groups = append(w.Groups, compute.Group{Project: p, Name: Late, Policy: compute.AntiAffinity, Most: 1})
 	}
-	in := map[string]*compute.PlacementRules{} // what is asked for again is asked for as it was
-	for i := range g.s.Load {
-		l := &g.s.Load[i]
-		if l.Op != LoadBoot || l.Boot.Rules != nil || l.Project != "red" && l.Project != "blue" {
-			continue
-		}
-		if _, asked := in[l.Name]; !asked {
-			in[l.Name] = nil
-			if g.chance(0.7) {
-				in[l.Name] = compute.InGroup(Late)
-			}
-		}
-		b := *l.Boot
-		b.Rules, l.Boot = in[l.Name], &b
-	}
+	g.members(0.7, Late)
 	g.s.Faults = nil
 	cut := g.IntN(w.Conductors)
 	for n := range w.Conductors {
