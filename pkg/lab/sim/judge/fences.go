@@ -227,25 +227,41 @@ type off struct {
 }
 
 // writtenOff are all machines of hosts that were declared dead by a word alone.
-func (r *Recording) writtenOff() (all []off) {
+func (r *Recording) writtenOff() []off {
+	return r.leave(func(old, i compute.Instance, seen time.Time) bool {
+		return (declared(old, i) || old.State == compute.StateDeleting) &&
+			slices.ContainsFunc(r.words(old.Host), func(x Word) bool { return !x.First.After(seen) })
+	})
+}
+
+// succeededOn are all machines of hosts whose clone is the host, as far as anybody can know: the clone said that they are
+// not there, and the host, whose journal is lost, is refused its name.
+func (r *Recording) succeededOn() []off {
+	return r.leave(func(old, i compute.Instance, seen time.Time) bool {
+		lost := i.Reason != nil && i.Reason.Code == compute.HostLost
+		return (lost || old.State == compute.StateDeleting) && r.losesJournal(old.Host) && slices.ContainsFunc(r.Clones, func(c Cloned) bool {
+			return c.Of == old.Host && r.mayBeHost(c) && c.From.Before(seen) && seen.Before(c.To.Add(keptTime))
+		})
+	})
+}
+
+// leave are all machines that a record says are not on their hosts any more, by a version of which something is true.
+func (r *Recording) leave(is func(old, i compute.Instance, seen time.Time) bool) (all []off) {
 	last := map[compute.InstanceID]compute.Instance{}
 	for _, w := range r.Log {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
-		if !old.State.OnHost() || i.State.OnHost() {
-			continue
-		}
-		if slices.ContainsFunc(r.words(old.Host), func(x Word) bool { return !x.First.After(w.Seen) }) &&
-			(declared(old, i) || old.State == compute.StateDeleting) {
+		if old.State.OnHost() && !i.State.OnHost() && is(old, i, w.Seen) {
 			all = append(all, off{i.ID, old.Host, old.Attempt, earliest(i.ChangedAt, w.Seen)})
 		}
 	}
 	return all
 }
 
-// spared is what hypervisors did, but for what was written off: that counts as over.
+// spared is what hypervisors did, but for what was written off, or is on a host that a clone succeeded: that counts as
+// over.
 func (r *Recording) spared() []fake.Event {
-	gone := r.writtenOff()
+	gone := append(r.writtenOff(), r.succeededOn()...)
 	if len(gone) == 0 {
 		return r.Machines
 	}

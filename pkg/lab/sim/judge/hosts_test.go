@@ -35,6 +35,33 @@ func TestCheckOrphans(t *testing.T) {
 	})
 }
 
+// A host that loses its journal while a clone is there may run what the clone said is not there.
+func TestACloneSucceedsAHost(t *testing.T) {
+	succeeded := func(state compute.State, by schedule.Fault) func(*Recording) {
+		return func(r *Recording) {
+			r.Schedule.Faults = []schedule.Fault{by}
+			r.Clones = []Cloned{{Of: "host-1", Host: "host-1-clone", From: moment(10), To: moment(90)}}
+			if becomes(r, 80, state); state != compute.StateDeleted {
+				r.Log[len(r.Log)-1].Instance.Reason = &compute.Reason{Code: compute.HostLost, Host: "host-1"}
+			}
+		}
+	}
+	lost := schedule.Fault{Kind: schedule.FaultKill, Who: "host-1", At: 11, By: 1, Disk: "lost"}
+	kept := lost
+	kept.Disk = ""
+	alive := schedule.Fault{Kind: schedule.FaultKill, Who: "host-1", At: 200, By: 1, Disk: "lost"}
+	sees(t, checkOver, map[string]func(*Recording){
+		"right: it is lost":               succeeded(compute.StateError, lost),
+		"right: it is built elsewhere":    succeeded(compute.StateQueued, lost),
+		"attempt 1 runs on host-1 from":   succeeded(compute.StateError, kept),
+		"attempt 1 runs on host-1 from 4": succeeded(compute.StateError, alive),
+		"it was error": func(r *Recording) {
+			succeeded(compute.StateError, lost)(r)
+			r.Log[len(r.Log)-1].Instance.Reason.Code = compute.BuildFailed
+		},
+	})
+}
+
 // A machine may be lost whose place was taken, and that of nothing else.
 func TestCheckKeptAndLost(t *testing.T) {
 	lost := func(why compute.ReasonCode, at schedule.Seconds) func(*Recording) {
