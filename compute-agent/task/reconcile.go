@@ -138,8 +138,10 @@ func (s *step) adopt(m Machine, unknown bool) {
 		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Power, s.Stopped = Running, nil, m.Power, m.Stopped
 		s.started()
-	case unknown, s.Stage == Claiming && s.Broken != nil:
+	case unknown:
 		s.end(EndReturned, nil)
+	case s.Stage == Claiming && s.Broken != nil:
+		s.end(EndFailed, s.Broken)
 	case s.Stage == Preparing:
 		s.end(EndQuiet, nil)
 	case s.Stage == Claiming:

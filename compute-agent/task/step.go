@@ -213,14 +213,17 @@ func (s *step) deleted() {
 }
 
 // letGo gives back what was not granted: to its queue, if no conductor has its claim yet. Of what is prepared no
-// conductor has heard, so nobody is told.
+// conductor has heard, so nobody is told. What could not be prepared has failed, whenever the claim is read.
 func (s *step) letGo() {
 	how := EndReturned
-	if s.Stage == Preparing {
+	switch {
+	case s.Stage == Preparing:
 		how = EndQuiet
+	case s.Broken != nil:
+		how = EndFailed
 	}
 	s.release()
-	s.end(how, nil)
+	s.end(how, s.Broken)
 }
 
 // fenced ends what was here when the host was declared dead.
