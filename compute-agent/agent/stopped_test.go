@@ -120,6 +120,36 @@ func TestAGuestHasItsGrace(t *testing.T) {
 	})
 }
 
+// A reboot is done once, even if nobody heard that it was, and the agent knows nothing of it any more.
+func TestARebootThatALostJournalKnew(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(5 * time.Second)
+		reboot := compute.PowerCommand{Op: compute.OpReboot, Version: 7, Journal: n.agent.begin.ID}
+		c.commandWith(1, reboot)
+		pass(5 * time.Second)
+		stop(c, n)
+		n = c.start(t.TempDir(), fake.Options{}, nil)
+		pass(5 * time.Minute)
+		c.commandWith(1, reboot) // by a conductor that has heard neither the answer, nor of the new journal
+		pass(5 * time.Second)
+		if got := c.counts(fake.Rebooted)[id(1)]; got != 1 {
+			t.Errorf("it was rebooted %d times", got)
+		}
+		if c.insts[id(1)].command != nil {
+			t.Error("the reboot is not answered")
+		}
+		reboot.Version, reboot.Journal = 8, n.agent.begin.ID
+		c.commandWith(1, reboot)
+		pass(5 * time.Second)
+		if got := c.counts(fake.Rebooted)[id(1)]; got != 2 {
+			t.Errorf("with the next it was rebooted %d times", got)
+		}
+		stop(c, n)
+	})
+}
+
 // A journal that is put back from an older copy does nothing once more that was done and answered since.
 func TestAnOlderCopyOfTheJournal(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {

@@ -273,7 +273,8 @@ func (l *loop) word(c compute.Command) bool {
 	case compute.CommandDelete:
 		l.step(c.Instance, task.Deleted{Attempt: c.Attempt, Claim: c.Claim})
 	case compute.CommandPower:
-		l.step(c.Instance, task.Commanded{Attempt: c.Attempt, Claim: c.Claim, Power: *c.Power})
+		another := c.Power.Journal != "" && c.Power.Journal != l.a.begin.ID
+		l.step(c.Instance, task.Commanded{Attempt: c.Attempt, Claim: c.Claim, Power: *c.Power, Another: another})
 	}
 	return true
 }

@@ -64,6 +64,7 @@ type (
 		Attempt compute.Attempt
 		Claim   compute.ClaimID
 		Power   compute.PowerCommand
+		Another bool // it was asked for while the machine was another journal's
 	}
 	// Fenced says that this host was declared dead: tasks of a lower epoch end. Those of Epoch or
 	// above stay, which matters when an agent with a new journal reads an old "fenced" again.

@@ -288,7 +288,7 @@ func (f *far) random() {
 		).Draw(f.T, "op")
 		f.step(Commanded{
 			1, "c1",
-			compute.PowerCommand{Op: op, Version: version, Command: compute.CommandID(fmt.Sprint(version))},
+			compute.PowerCommand{Op: op, Version: version, Command: compute.CommandID(fmt.Sprint(version))}, false,
 		})
 	case what == 12 && f.claimed:
 		f.step(Confirm{Attempt: 1, Claim: "c1"})

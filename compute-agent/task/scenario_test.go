@@ -183,7 +183,7 @@ func event(t *testing.T, w words) Event {
 			}
 		}
 	case "power":
-		return Commanded{w.attempt(), w.claim(), command(w)}
+		return Commanded{w.attempt(), w.claim(), command(w), w.args["of"] == "another"}
 	}
 	t.Fatalf("no such event: %+v", w)
 	return nil

@@ -109,7 +109,11 @@ func (s *step) told(e Event) {
 			s.confirm()
 		}
 	case Commanded:
-		if s.Holds(e.Attempt, e.Claim) && s.Stage == Running {
+		switch again := slices.Contains(s.Reboots, e.Power.Command); {
+		case !s.Holds(e.Attempt, e.Claim) || s.Stage != Running:
+		case e.Another && e.Power.Op == compute.OpReboot && !again:
+			s.notRebooted(e.Power)
+		default:
 			s.command(e.Power)
 		}
 	case Fenced:
@@ -462,6 +466,18 @@ func (s *step) powerDone(e PowerDone) {
 		s.Next = nil
 		s.command(*next)
 	}
+}
+
+// notRebooted answers a reboot that was asked for while another journal had the machine: that one's agent may have done it.
+// While something is being done it waits until it is said again.
+func (s *step) notRebooted(c compute.PowerCommand) {
+	if s.Busy != Idle || c.Version < s.Version {
+		return
+	}
+	s.Version, s.dirty = c.Version, true
+	s.rebooted(c.Command)
+	s.Rebooted = &Rebooted{c.Command, "its host has lost its journal: whether it was done, nobody knows"}
+	s.answer(c, s.Rebooted.Failed)
 }
 
 // ended is how a reboot that comes again has ended. What a process before this

@@ -247,7 +247,7 @@ func (l *life) deliver(word compute.CommandOp) {
 			l.todo = append(l.todo, Report{*r})
 		}
 	case word == compute.CommandPower:
-		l.step(Commanded{1, "c1", compute.PowerCommand{Op: compute.OpStop, Command: "s", Version: 1}})
+		l.step(Commanded{1, "c1", compute.PowerCommand{Op: compute.OpStop, Command: "s", Version: 1}, false})
 	default:
 		l.step(map[compute.CommandOp]Event{
 			compute.CommandGrant: Granted{1, "c1"}, compute.CommandDeny: Denied{1, "c1"},

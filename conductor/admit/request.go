@@ -211,7 +211,7 @@ func (s *step) power(r compute.Request) {
 	}
 	s.change(e, func(inst *compute.Instance) {
 		inst.Command = &compute.PowerCommand{
-			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(),
+			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(), Journal: inst.Journal,
 		}
 		if r.Command == "" {
 			inst.Command.Command = ownCommand(inst)

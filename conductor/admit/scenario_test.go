@@ -347,6 +347,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
+			if c.Power.Journal != "" {
+				text += " asked of journal " + string(c.Power.Journal)
+			}
 			if c.Power.Grace > 0 {
 				text += fmt.Sprintf(" grace %s", c.Power.Grace)
 			}

@@ -147,6 +147,7 @@ type PowerCommand struct {
 	Version Version // of the instance record that made it; agents ignore older ones
 	At      time.Time
 	Grace   time.Duration // what the guest gets to stop, if that is more than its host gives
+	Journal JournalID     // of the agent that had the machine when it was asked for: another one reboots nothing
 }
 
 // PowerAnswer is how a power command ended.

@@ -161,6 +161,7 @@ func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {
 		Version: uint64(c.Version),
 		At:      stamp(c.At),
 		Grace:   span(c.Grace),
+		Journal: text(c.Journal),
 	}
 }
 
@@ -175,6 +176,7 @@ func powerCommandFrom(r *reader, m *pb.PowerCommand) *compute.PowerCommand {
 		Version: compute.Version(m.GetVersion()),
 		At:      r.time("power.at", m.GetAt()),
 		Grace:   r.duration("power.grace", m.GetGrace()),
+		Journal: compute.JournalID(m.GetJournal()),
 	}
 }
 

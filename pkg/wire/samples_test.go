@@ -543,6 +543,8 @@ func machineSamples() []sample {
 	packs.Weigher = compute.Pack
 	reading := sampleBeacon()
 	reading.Reads = 2
+	rebooted := had
+	rebooted.Command = &compute.PowerCommand{Op: compute.OpReboot, Command: "cmd-83", Version: 8, At: at(4), Journal: "journal-3"}
 	token := sampleToken()
 	return []sample{
 		{"token", EncodeToken(token), TokenEntry{ID: token.ID, Token: &token}, of(DecodeToken)},
@@ -550,6 +552,7 @@ func machineSamples() []sample {
 		{"token-revoked", Tombstone(KeyToken(token.ID)), TokenEntry{ID: token.ID, Revoked: true}, of(DecodeToken)},
 		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
+		{"instance-command-journal", EncodeInstance(rebooted), rebooted, of(DecodeInstance)},
 		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},
 		{"command-confirm-told", EncodeCommand(confirmed), confirmed, of(DecodeCommand)},
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},

@@ -900,7 +900,10 @@ type PowerCommand struct {
 	// at is when it was asked for.
 	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
 	// grace is what the guest gets to stop, if that is more than its host gives.
-	Grace         *durationpb.Duration `protobuf:"bytes,6,opt,name=grace,proto3" json:"grace,omitempty"`
+	Grace *durationpb.Duration `protobuf:"bytes,6,opt,name=grace,proto3" json:"grace,omitempty"`
+	// journal is that of the agent which had the machine when it was asked for. An agent with another one answers a reboot
+	// as failed: it cannot know whether it was done.
+	Journal       string `protobuf:"bytes,7,opt,name=journal,proto3" json:"journal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -975,6 +978,13 @@ func (x *PowerCommand) GetGrace() *durationpb.Duration {
 		return x.Grace
 	}
 	return nil
+}
+
+func (x *PowerCommand) GetJournal() string {
+	if x != nil {
+		return x.Journal
+	}
+	return ""
 }
 
 // PowerAnswer is how a power command ended.
@@ -1123,14 +1133,15 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x18\n" +
 	"\agranted\x18\x03 \x01(\bR\agranted\x12\x14\n" +
-	"\x05whole\x18\x04 \x01(\tR\x05whole\"\xd6\x01\n" +
+	"\x05whole\x18\x04 \x01(\tR\x05whole\"\xf0\x01\n" +
 	"\fPowerCommand\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x12\n" +
 	"\x04hard\x18\x03 \x01(\bR\x04hard\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12*\n" +
 	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
-	"\x05grace\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x8e\x01\n" +
+	"\x05grace\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x18\n" +
+	"\ajournal\x18\a \x01(\tR\ajournal\"\x8e\x01\n" +
 	"\vPowerAnswer\x12!\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x16\n" +
