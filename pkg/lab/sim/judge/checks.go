@@ -118,9 +118,18 @@ func (r *Recording) well() time.Time {
 
 // losesJournal says whether the disk of a host, or of any, is lost at some time.
 func (r *Recording) losesJournal(h compute.HostID) bool {
+	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return losesJournalOf(f, h) })
+}
+
+// lostJournal says whether that may have been before a moment: of what is aimed nobody says when it is.
+func (r *Recording) lostJournal(h compute.HostID, before time.Time) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-		return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
+		return losesJournalOf(f, h) && (f.When != "" || r.Start.Add(f.At.Duration()).Before(before))
 	})
+}
+
+func losesJournalOf(f schedule.Fault, h compute.HostID) bool {
+	return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
 }
 
 // restored is how long, from then on until all was placed, the partition of an instance was restored from the log after

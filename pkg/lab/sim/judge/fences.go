@@ -239,8 +239,12 @@ func (r *Recording) writtenOff() []off {
 func (r *Recording) succeededOn() []off {
 	return r.leave(func(old, i compute.Instance, seen time.Time) bool {
 		lost := i.Reason != nil && i.Reason.Code == compute.HostLost
-		return (lost || old.State == compute.StateDeleting) && r.losesJournal(old.Host) && slices.ContainsFunc(r.Clones, func(c Cloned) bool {
-			return c.Of == old.Host && r.mayBeHost(c) && c.From.Before(seen) && seen.Before(c.To.Add(keptTime))
+		if old.State == compute.StateActive && i.State != compute.StateQueued && !lost {
+			return false
+		}
+		return slices.ContainsFunc(r.Clones, func(c Cloned) bool {
+			return c.Of == old.Host && r.mayBeHost(c) && r.lostJournal(old.Host, seen) &&
+				c.From.Before(seen) && seen.Before(c.To.Add(keptTime))
 		})
 	})
 }

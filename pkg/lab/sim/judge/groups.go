@@ -4,6 +4,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -72,6 +73,14 @@ func (r *Recording) memberNamed(name string) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
 		return a.Op == schedule.LoadBoot && a.Name == name && a.Load.Boot.Group() != ""
 	})
+}
+
+// overByRule says whether the rule of a group forbade a claim of what was ended at a moment: its host was told so, or what
+// conductors say may not have come through.
+func (r *Recording) overByRule(i compute.Instance, c Claimed, ended time.Time) bool {
+	unheard := r.memberNamed(i.Boot.Name) && strings.Contains(i.Reason.Detail, string(compute.GroupRule)) &&
+		r.Schedule.DelaysEffects(c.Seen.Sub(r.Start), ended.Sub(r.Start))
+	return unheard || r.deniedByGroup(c.Claim)
 }
 
 // deniedByGroup says whether a host was told that the rule of a group forbids its claim.

@@ -50,11 +50,17 @@ func TestACloneSucceedsAHost(t *testing.T) {
 	kept := lost
 	kept.Disk = ""
 	alive := schedule.Fault{Kind: schedule.FaultKill, Who: "host-1", At: 200, By: 1, Disk: "lost"}
+	later := schedule.Fault{Kind: schedule.FaultKill, Who: "host-1", At: 85, By: 1, Disk: "lost"}
 	sees(t, checkOver, map[string]func(*Recording){
 		"right: it is lost":               succeeded(compute.StateError, lost),
 		"right: it is built elsewhere":    succeeded(compute.StateQueued, lost),
 		"attempt 1 runs on host-1 from":   succeeded(compute.StateError, kept),
 		"attempt 1 runs on host-1 from 4": succeeded(compute.StateError, alive),
+		"at 80.000s it was error":         succeeded(compute.StateError, later),
+		"right: it was never heard to run, and failed there": func(r *Recording) {
+			succeeded(compute.StateQueued, lost)(r)
+			r.Log[len(r.Log)-1].Instance.Reason.Code = compute.BuildFailed
+		},
 		"it was error": func(r *Recording) {
 			succeeded(compute.StateError, lost)(r)
 			r.Log[len(r.Log)-1].Instance.Reason.Code = compute.BuildFailed

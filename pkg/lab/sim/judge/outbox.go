@@ -99,7 +99,7 @@ func checkTimers(r *Recording) (wrong []Violation) {
 		for _, c := range r.Claims {
 			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) &&
 				!r.Schedule.Buries(c.Host) &&
-				!r.Schedule.Clones() && !r.deniedByGroup(c.Claim) && !r.partNamed(i.Boot.Name) {
+				!r.Schedule.Clones() && !r.overByRule(i, c, w.Seen) && !r.partNamed(i.Boot.Name) {
 				wrong = append(
 					wrong,
 					broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",

@@ -57,3 +57,32 @@ func TestCheckPublished(t *testing.T) {
 		"attempt 1 came into the queue at never": never(300, compute.PriorityHigh, true),
 	})
 }
+
+func TestCheckTimers(t *testing.T) {
+	claimed := func(r *Recording, detail string) {
+		r.endsAt(61, compute.Reason{Code: compute.DeadlineExceeded, Detail: detail})
+		id := r.Log[0].Instance.ID
+		r.Claims = []Claimed{{moment(50), compute.Report{Instance: id, Attempt: 1, Claim: "late", Host: "host-1"}}}
+	}
+	ruled := func(faults ...schedule.Fault) func(*Recording) {
+		return func(r *Recording) {
+			r.Asks[0].Load.Boot.Rules = &compute.PlacementRules{Group: "web"}
+			r.Schedule.Faults = faults
+			claimed(r, "unclaimed for 1m0s: GroupRule (group web: its rule is not known yet)")
+		}
+	}
+	cut := schedule.Fault{Kind: schedule.FaultLink, Who: "conductor-1", At: 40, For: 30}
+	sees(t, checkTimers, map[string]func(*Recording){
+		"host-1 had claimed it at 50.000s":                            func(r *Recording) { claimed(r, "unclaimed for 1m0s") },
+		"and host-1 had claimed it":                                   ruled(),
+		"right: its host may not have heard that the rule forbids it": ruled(cut),
+		"right: its host heard that the rule forbids it": func(r *Recording) {
+			ruled()(r)
+			r.Denials = []Denied{{Command: compute.Command{Claim: "late", Reason: &compute.Reason{Code: compute.GroupRule}}}}
+		},
+		"host-1 had claimed it": func(r *Recording) {
+			ruled(cut)(r)
+			r.Log[1].Instance.Reason.Detail = "unclaimed for 1m0s"
+		},
+	})
+}
