@@ -245,7 +245,7 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 		case task.GiveBack:
 			l.rememberGiven(id)
 		case task.KeepFailure:
-			l.rememberFailure(id)
+			l.rememberFailure(id, l.tasks[id].End.Failure)
 		case task.Forget:
 			l.forget(id)
 		default:

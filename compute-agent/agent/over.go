@@ -67,9 +67,14 @@ func (l *lastClaims[T]) keep(k claimKey, x T) {
 	}
 }
 
-// rememberGiven has the journal know that a task's claim is given back.
+// rememberGiven has the journal know that a task's claim is given back. One that could not be prepared has failed as well,
+// which is what a grant of it is to be answered with.
 func (l *loop) rememberGiven(id compute.InstanceID) {
 	t := l.tasks[id]
+	if t.Broken != nil {
+		l.rememberFailure(id, *t.Broken)
+		return
+	}
 	l.over.given.keep(claimKey{t.Instance, t.Attempt, t.Claim}, struct{}{})
 	l.unwritten.change.GiveBack = append(l.unwritten.change.GiveBack, journal.Given{
 		Instance: t.Instance, Attempt: t.Attempt, Claim: t.Claim, At: time.Now().UTC(),
@@ -81,9 +86,8 @@ func (l *loop) rememberGiven(id compute.InstanceID) {
 const mostRemembered = 300
 
 // rememberFailure has the journal know why a task's claim failed.
-func (l *loop) rememberFailure(id compute.InstanceID) {
+func (l *loop) rememberFailure(id compute.InstanceID, why task.Failure) {
 	t := l.tasks[id]
-	why := t.End.Failure
 	why.Message = hypervisor.Shorten(why.Message, mostRemembered)
 	l.over.failed.keep(claimKey{t.Instance, t.Attempt, t.Claim}, why)
 	l.unwritten.change.Fail = append(l.unwritten.change.Fail, journal.FailedClaim{

@@ -273,8 +273,10 @@ func (l *loop) word(c compute.Command) bool {
 	case compute.CommandDelete:
 		l.step(c.Instance, task.Deleted{Attempt: c.Attempt, Claim: c.Claim})
 	case compute.CommandPower:
-		another := c.Power.Journal != "" && c.Power.Journal != l.a.begin.ID
-		l.step(c.Instance, task.Commanded{Attempt: c.Attempt, Claim: c.Claim, Power: *c.Power, Another: another})
+		l.step(c.Instance, task.Commanded{
+			Attempt: c.Attempt, Claim: c.Claim, Power: *c.Power,
+			OtherJournal: c.Power.Journal != "" && c.Power.Journal != l.a.begin.ID,
+		})
 	}
 	return true
 }

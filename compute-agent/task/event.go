@@ -64,7 +64,8 @@ type (
 		Attempt compute.Attempt
 		Claim   compute.ClaimID
 		Power   compute.PowerCommand
-		Another bool // it was asked for while the machine was another journal's
+
+		OtherJournal bool // it was asked of the agent of another journal than this one
 	}
 	// Fenced says that this host was declared dead: tasks of a lower epoch end. Those of Epoch or
 	// above stay, which matters when an agent with a new journal reads an old "fenced" again.

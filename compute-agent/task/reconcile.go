@@ -138,10 +138,8 @@ func (s *step) adopt(m Machine, unknown bool) {
 		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Power, s.Stopped = Running, nil, m.Power, m.Stopped
 		s.started()
-	case unknown:
+	case unknown, s.Stage == Claiming && s.Broken != nil:
 		s.end(EndReturned, nil)
-	case s.Stage == Claiming && s.Broken != nil:
-		s.end(EndFailed, s.Broken)
 	case s.Stage == Preparing:
 		s.end(EndQuiet, nil)
 	case s.Stage == Claiming:
@@ -159,7 +157,7 @@ func (s *step) adopt(m Machine, unknown bool) {
 func (s *step) resumeEnding() {
 	s.Told = s.End.How == EndQuiet
 	if s.End.How == EndReturned {
-		s.do(s.report(compute.ReportReturned))
+		s.do(s.returned())
 	}
 	if s.Destroyed {
 		s.conclude()

@@ -111,7 +111,7 @@ func (s *step) told(e Event) {
 	case Commanded:
 		switch again := slices.Contains(s.Reboots, e.Power.Command); {
 		case !s.Holds(e.Attempt, e.Claim) || s.Stage != Running:
-		case e.Another && e.Power.Op == compute.OpReboot && !again:
+		case e.OtherJournal && e.Power.Op == compute.OpReboot && !again:
 			s.notRebooted(e.Power)
 		default:
 			s.command(e.Power)
@@ -168,7 +168,17 @@ func (s *step) denies() {
 		return // it is being told, or will be once it is destroyed
 	}
 	s.End, s.dirty, s.Told = &End{How: EndReturned}, true, false
-	s.do(GiveBack{}, s.report(compute.ReportReturned))
+	s.do(GiveBack{}, s.returned())
+}
+
+// returned is the report that the claim is given back. What could not be prepared says why: a conductor that reads the
+// claim first grants it, and counts this as how the attempt failed.
+func (s *step) returned() Report {
+	r := s.report(compute.ReportReturned)
+	if s.Broken != nil {
+		r.Report.Class, r.Report.Message = s.Broken.Class, s.Broken.Message
+	}
+	return r
 }
 
 func (s *step) launched() {
@@ -217,17 +227,14 @@ func (s *step) deleted() {
 }
 
 // letGo gives back what was not granted: to its queue, if no conductor has its claim yet. Of what is prepared no
-// conductor has heard, so nobody is told. What could not be prepared has failed, whenever the claim is read.
+// conductor has heard, so nobody is told.
 func (s *step) letGo() {
 	how := EndReturned
-	switch {
-	case s.Stage == Preparing:
+	if s.Stage == Preparing {
 		how = EndQuiet
-	case s.Broken != nil:
-		how = EndFailed
 	}
 	s.release()
-	s.end(how, s.Broken)
+	s.end(how, nil)
 }
 
 // fenced ends what was here when the host was declared dead.
@@ -297,7 +304,7 @@ func (s *step) end(how Outcome, f *Failure) {
 	case EndQuiet:
 		s.Told = true
 	case EndReturned:
-		s.do(GiveBack{}, s.report(compute.ReportReturned))
+		s.do(GiveBack{}, s.returned())
 	}
 	if s.Busy != Idle {
 		s.do(Interrupt{})
@@ -468,16 +475,17 @@ func (s *step) powerDone(e PowerDone) {
 	}
 }
 
-// notRebooted answers a reboot that was asked for while another journal had the machine: that one's agent may have done it.
-// While something is being done it waits until it is said again.
+// notRebooted answers a reboot that was asked of the agent of another journal, which may have done it, and says that the
+// machine is here, so that the next is asked of this one. While something is being done it waits until it is said again.
 func (s *step) notRebooted(c compute.PowerCommand) {
 	if s.Busy != Idle || c.Version < s.Version {
 		return
 	}
 	s.Version, s.dirty = c.Version, true
 	s.rebooted(c.Command)
-	s.Rebooted = &Rebooted{c.Command, "its host has lost its journal: whether it was done, nobody knows"}
+	s.Rebooted = &Rebooted{c.Command, compute.RebootUnknown}
 	s.answer(c, s.Rebooted.Failed)
+	s.started()
 }
 
 // ended is how a reboot that comes again has ended. What a process before this

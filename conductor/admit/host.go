@@ -200,7 +200,7 @@ func (s *step) failReboot(inst *compute.Instance) {
 		inst.Command = nil
 		inst.Answer = &compute.PowerAnswer{
 			Op: c.Op, Command: c.Command,
-			Failed: "its host has lost its journal: whether it was done, nobody knows", At: s.at(),
+			Failed: compute.RebootUnknown, At: s.at(),
 		}
 	}
 }

@@ -211,12 +211,25 @@ func (s *step) power(r compute.Request) {
 	}
 	s.change(e, func(inst *compute.Instance) {
 		inst.Command = &compute.PowerCommand{
-			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(), Journal: inst.Journal,
+			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(), Journal: s.rebootedBy(inst),
 		}
 		if r.Command == "" {
 			inst.Command.Command = ownCommand(inst)
 		}
 	})
+}
+
+// rebootedBy is the journal whose agent is to do what is asked for now: the last that was heard for the host, for what that
+// one's predecessor had done was asked for before. Of two that spoke at one time it is the one that has the machine.
+func (s *step) rebootedBy(inst *compute.Instance) compute.JournalID {
+	h := s.hosts[inst.Host]
+	if inst.Journal == "" || h == nil || h.journal == "" {
+		return inst.Journal
+	}
+	if _, both := h.together[together{inst.Journal, h.journal}]; both {
+		return inst.Journal
+	}
+	return h.journal
 }
 
 // amend gives an instance another name or other metadata. Nothing follows from that for any host: what waits in a queue

@@ -147,8 +147,13 @@ type PowerCommand struct {
 	Version Version // of the instance record that made it; agents ignore older ones
 	At      time.Time
 	Grace   time.Duration // what the guest gets to stop, if that is more than its host gives
-	Journal JournalID     // of the agent that had the machine when it was asked for: another one reboots nothing
+	// Journal is that of the agent of which a reboot is asked: an agent with another one does not do it, for that one may
+	// have. Empty: any does it, as for versions that do not know this.
+	Journal JournalID
 }
+
+// RebootUnknown is why a reboot is answered as failed that an agent may have done before it lost its journal.
+const RebootUnknown = "its host has lost its journal: whether it was done, nobody knows"
 
 // PowerAnswer is how a power command ended.
 type PowerAnswer struct {

@@ -901,8 +901,8 @@ type PowerCommand struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
 	// grace is what the guest gets to stop, if that is more than its host gives.
 	Grace *durationpb.Duration `protobuf:"bytes,6,opt,name=grace,proto3" json:"grace,omitempty"`
-	// journal is that of the agent which had the machine when it was asked for. An agent with another one answers a reboot
-	// as failed: it cannot know whether it was done.
+	// journal is that of the agent of which a reboot is asked; empty: of any. An agent with another one answers it as
+	// failed: it cannot know whether it was done.
 	Journal       string `protobuf:"bytes,7,opt,name=journal,proto3" json:"journal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
