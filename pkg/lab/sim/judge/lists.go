@@ -32,6 +32,9 @@ func (r *Recording) placeDiffers(
 		if q, own := lineOf(i); i.State != compute.StateQueued || q != line || !own || i.Boot.Host != "" || i.Boot.In().ID != "" {
 			continue
 		}
+		if i.Boot.Placeholder().Kept {
+			continue // it waits for what has taken it, and for no host
+		}
 		depth++
 		switch after := came[g.ID].Sub(came[id]); {
 		case id == g.ID:

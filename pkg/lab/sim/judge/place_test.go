@@ -24,6 +24,9 @@ func TestPlaceDiffers(t *testing.T) {
 		Queue: "q",
 		Boot:  compute.Boot{Host: "h"},
 	}
+	kept := compute.Instance{ID: "kept", State: compute.StateQueued, Queue: "q"}
+	kept.Boot.AsPlaceholder(compute.Placeholder{Of: "room", Taker: "taker", Kept: true})
+	logged["kept"] = kept
 	logged["active"] = compute.Instance{ID: "active", State: compute.StateActive, Queue: "q"}
 	for _, c := range []struct {
 		id              compute.InstanceID
