@@ -76,11 +76,12 @@ func (r *Recording) memberNamed(name string) bool {
 }
 
 // overByRule says whether the rule of a group forbade a claim of what was ended at a moment: its host was told so, or what
-// conductors say may not have come through.
+// conductors say may not have come through. Of a group that was made late a conductor may not know the rule, and forbids
+// it while it cannot read it.
 func (r *Recording) overByRule(i compute.Instance, c Claimed, ended time.Time) bool {
-	unheard := r.memberNamed(i.Boot.Name) && strings.Contains(i.Reason.Detail, string(compute.GroupRule)) &&
-		r.Schedule.DelaysEffects(c.Seen.Sub(r.Start), ended.Sub(r.Start))
-	return unheard || r.deniedByGroup(c.Claim)
+	forbids := r.Schedule.World.LateAt > 0 || strings.Contains(i.Reason.Detail, string(compute.GroupRule))
+	unheard := r.Schedule.DelaysEffects(c.Seen.Sub(r.Start), ended.Sub(r.Start))
+	return r.memberNamed(i.Boot.Name) && forbids && unheard || r.deniedByGroup(c.Claim)
 }
 
 // deniedByGroup says whether a host was told that the rule of a group forbids its claim.

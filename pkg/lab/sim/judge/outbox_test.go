@@ -84,5 +84,10 @@ func TestCheckTimers(t *testing.T) {
 			ruled(cut)(r)
 			r.Log[1].Instance.Reason.Detail = "unclaimed for 1m0s"
 		},
+		"right: the rule of a group that was made late may not be known": func(r *Recording) {
+			r.Schedule.World.LateAt = 20
+			ruled(cut)(r)
+			r.Log[1].Instance.Reason.Detail = "unclaimed for 1m0s"
+		},
 	})
 }
