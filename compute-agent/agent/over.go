@@ -67,8 +67,8 @@ func (l *lastClaims[T]) keep(k claimKey, x T) {
 	}
 }
 
-// rememberGiven has the journal know that a task's claim is given back. One that could not be prepared has failed as well,
-// which is what a grant of it is to be answered with.
+// rememberGiven has the journal know that a task's claim is given back. One that could not be prepared has failed as
+// well, which is what a grant of it is to be answered with.
 func (l *loop) rememberGiven(id compute.InstanceID) {
 	t := l.tasks[id]
 	if t.Broken != nil {

@@ -475,8 +475,9 @@ func (s *step) powerDone(e PowerDone) {
 	}
 }
 
-// notRebooted answers a reboot that was asked of the agent of another journal, which may have done it, and says that the
-// machine is here, so that the next is asked of this one. While something is being done it waits until it is said again.
+// notRebooted answers a reboot that was asked of the agent of another journal, which may have done it, and says that
+// the machine is here, so that the next is asked of this one. While something is being done it waits until it is said
+// again.
 func (s *step) notRebooted(c compute.PowerCommand) {
 	if s.Busy != Idle || c.Version < s.Version {
 		return

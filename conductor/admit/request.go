@@ -219,8 +219,9 @@ func (s *step) power(r compute.Request) {
 	})
 }
 
-// rebootedBy is the journal whose agent is to do what is asked for now: the last that was heard for the host, for what that
-// one's predecessor had done was asked for before. Of two that spoke at one time it is the one that has the machine.
+// rebootedBy is the journal whose agent is to do what is asked for now: the last that was heard for the host, for what
+// that one's predecessor had done was asked for before. Of two that spoke at one time it is the one that has the
+// machine.
 func (s *step) rebootedBy(inst *compute.Instance) compute.JournalID {
 	h := s.hosts[inst.Host]
 	if inst.Journal == "" || h == nil || h.journal == "" {

@@ -147,8 +147,8 @@ type PowerCommand struct {
 	Version Version // of the instance record that made it; agents ignore older ones
 	At      time.Time
 	Grace   time.Duration // what the guest gets to stop, if that is more than its host gives
-	// Journal is that of the agent of which a reboot is asked: an agent with another one does not do it, for that one may
-	// have. Empty: any does it, as for versions that do not know this.
+	// Journal is that of the agent of which a reboot is asked: an agent with another one does not do it, for that one
+	// may have. Empty: any does it, as for versions that do not know this.
 	Journal JournalID
 }
 

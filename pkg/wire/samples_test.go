@@ -544,7 +544,9 @@ func machineSamples() []sample {
 	reading := sampleBeacon()
 	reading.Reads = 2
 	rebooted := had
-	rebooted.Command = &compute.PowerCommand{Op: compute.OpReboot, Command: "cmd-83", Version: 8, At: at(4), Journal: "journal-3"}
+	rebooted.Command = &compute.PowerCommand{
+		Op: compute.OpReboot, Command: "cmd-83", Version: 8, At: at(4), Journal: "journal-3",
+	}
 	token := sampleToken()
 	return []sample{
 		{"token", EncodeToken(token), TokenEntry{ID: token.ID, Token: &token}, of(DecodeToken)},

@@ -129,7 +129,7 @@ func (r *Recording) lostJournal(h compute.HostID, before time.Time) bool {
 }
 
 func losesJournalOf(f schedule.Fault, h compute.HostID) bool {
-	return (f.Kind == schedule.FaultWipe || f.Disk == "lost") && (f.Who == string(h) || f.Who == "")
+	return f.LosesJournal() && (f.Who == string(h) || f.Who == "")
 }
 
 // restored is how long, from then on until all was placed, the partition of an instance was restored from the log after

@@ -234,8 +234,8 @@ func (r *Recording) writtenOff() []off {
 	})
 }
 
-// succeededOn are all machines of hosts whose clone is the host, as far as anybody can know: the clone said that they are
-// not there, and the host, whose journal is lost, is refused its name.
+// succeededOn are all machines of hosts whose clone is the host, as far as anybody can know: the clone said that they
+// are not there, and the host, whose journal is lost, is refused its name.
 func (r *Recording) succeededOn() []off {
 	return r.leave(func(old, i compute.Instance, seen time.Time) bool {
 		lost := i.Reason != nil && i.Reason.Code == compute.HostLost

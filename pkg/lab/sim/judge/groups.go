@@ -75,9 +75,9 @@ func (r *Recording) memberNamed(name string) bool {
 	})
 }
 
-// overByRule says whether the rule of a group forbade a claim of what was ended at a moment: its host was told so, or what
-// conductors say may not have come through. Of a group that was made late a conductor may not know the rule, and forbids
-// it while it cannot read it.
+// overByRule says whether the rule of a group forbade a claim of what was ended at a moment: its host was told so, or
+// what conductors say may not have come through. Of a group that was made late a conductor may not know the rule, and
+// forbids it while it cannot read it.
 func (r *Recording) overByRule(i compute.Instance, c Claimed, ended time.Time) bool {
 	forbids := r.Schedule.World.LateAt > 0 || strings.Contains(i.Reason.Detail, string(compute.GroupRule))
 	unheard := r.Schedule.DelaysEffects(c.Seen.Sub(r.Start), ended.Sub(r.Start))

@@ -116,8 +116,8 @@ func checkTimers(r *Recording) (wrong []Violation) {
 const republished = 20 * time.Second
 
 // resent is how much later it is there where a link has lost a produce request just before all is well: its client
-// gives it up after write.ProduceTimeout and kafka.DefaultRequestTimeout, which are 22.5 s together, and if it was not the
-// first that was lost it pauses for up to 6 s.
+// gives it up after write.ProduceTimeout and kafka.DefaultRequestTimeout, which are 22.5 s together, and if it was not
+// the first that was lost it pauses for up to 6 s.
 const resent = 9 * time.Second
 
 // startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all

@@ -78,7 +78,8 @@ func TestCheckTimers(t *testing.T) {
 		"right: its host may not have heard that the rule forbids it": ruled(cut),
 		"right: its host heard that the rule forbids it": func(r *Recording) {
 			ruled()(r)
-			r.Denials = []Denied{{Command: compute.Command{Claim: "late", Reason: &compute.Reason{Code: compute.GroupRule}}}}
+			why := &compute.Reason{Code: compute.GroupRule}
+			r.Denials = []Denied{{Command: compute.Command{Claim: "late", Reason: why}}}
 		},
 		"host-1 had claimed it": func(r *Recording) {
 			ruled(cut)(r)

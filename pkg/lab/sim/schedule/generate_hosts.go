@@ -16,7 +16,7 @@ func (g *generator) renamed() {
 	}
 	f := Fault{Kind: FaultRename, Key: pick(g, Refused, Adopted, Carried), For: g.between(3, 90)}
 	if f.Key == Carried { // nothing else takes the journal that is carried along
-		g.s.Faults = slices.DeleteFunc(g.s.Faults, Fault.losesJournal)
+		g.s.Faults = slices.DeleteFunc(g.s.Faults, Fault.LosesJournal)
 	}
 	g.befalls(&f)
 	g.wrong(f)
@@ -37,8 +37,8 @@ func (g *generator) befalls(f *Fault) {
 // nobody hears, nobody knows any more that it is not what its clone became.
 const longest Seconds = 25
 
-// losesJournal says whether a host forgets by this fault what it has.
-func (f Fault) losesJournal() bool { return f.Kind == FaultWipe || f.Disk == "lost" }
+// LosesJournal says whether a host forgets by this fault what it has.
+func (f Fault) LosesJournal() bool { return f.Kind == FaultWipe || f.Disk == "lost" }
 
 // cloned has some schedules start a second agent with the name of a host.
 func (g *generator) cloned() {
@@ -52,7 +52,7 @@ func (g *generator) cloned() {
 		}
 	}
 	f := Fault{Kind: FaultClone, For: g.between(5, 120), Key: pick(g, "", CopiedJournal)}
-	if slices.ContainsFunc(g.s.Faults, Fault.losesJournal) {
+	if slices.ContainsFunc(g.s.Faults, Fault.LosesJournal) {
 		f.Key = "" // a copy that alone has the journal is the host, as far as anybody can know
 	}
 	g.befalls(&f)
