@@ -143,14 +143,21 @@ func (r *Recording) reservationThen(at time.Time, is func(Ask) bool) (of *Ask) {
 	return of
 }
 
-// goneOf is how many placeholders of a reservation may have been deleted by a time.
-func (r *Recording) goneOf(of Ask, at time.Time) (gone int) {
+// goneOf is how many placeholders of a reservation may have been deleted, or have failed, by a time. A failure is judged
+// by itself.
+func (r *Recording) goneOf(of Ask, at time.Time) int {
+	gone := map[compute.InstanceID]bool{}
 	for _, a := range r.Asks {
 		if a.Op == schedule.LoadDelete && !a.Began.After(at) && isPlaceholderOf(of, a.ID) {
-			gone++
+			gone[a.ID] = true
 		}
 	}
-	return gone
+	for _, w := range r.Log {
+		if i := w.Instance; i.State == compute.StateError && !w.Seen.After(at) && isPlaceholderOf(of, i.ID) {
+			gone[i.ID] = true
+		}
+	}
+	return len(gone)
 }
 
 // maybeOver says whether the time of a reservation may have been over.

@@ -72,6 +72,40 @@ func TestNoSuchReservation(t *testing.T) {
 	})
 }
 
+// endsFull has vm-3 be asked for into room-1 at 20 s, and then vm-2, which is refused: each placeholder is taken.
+func endsFull(r *Recording, at schedule.Seconds) {
+	takes(r, 20, nil)
+	first := &r.Asks[len(r.Asks)-1]
+	first.Name, first.ID = "vm-3", "vm-3"
+	takes(r, at, nil)
+	i := compute.Instance{ID: "vm-2", Project: schedule.Reserving, State: compute.StateError}
+	i.Reason = &compute.Reason{Code: compute.ReservationFull}
+	i.Boot.Name = "vm-2"
+	i.Boot.Reserving("room-1")
+	r.refused(at, i)
+}
+
+func TestReservationFull(t *testing.T) {
+	// one of the two placeholders fails at 25 s, with its queue
+	fails := func(r *Recording) {
+		i := r.Log[len(r.Log)-1].Instance
+		i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.QueueClosedReason}
+		r.refused(25, i)
+	}
+	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
+		"vm-2 ended without a cause":   func(r *Recording) { reserves(r, 2); endsFull(r, 30) },
+		"room-1-2 ended without":       func(r *Recording) { reserves(r, 2); fails(r); endsFull(r, 30) },
+		"right: a placeholder failed":  func(r *Recording) { drops(r); reserves(r, 2); fails(r); endsFull(r, 30) },
+		"vm-2 ended without a cause: ": func(r *Recording) { drops(r); reserves(r, 2); fails(r); endsFull(r, 22) },
+	})
+}
+
+// drops has m1.small be asked to be removed at 15 s.
+func drops(r *Recording) {
+	l := schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &compute.Flavor{Name: "m1.small"}}
+	r.asks(15, l, nil)
+}
+
 // A request says in milliseconds when a reservation ends: the fraction of both its times together is cut off. The log is a
 // millisecond off at most.
 func TestReservationIsOver(t *testing.T) {
