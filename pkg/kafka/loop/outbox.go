@@ -36,6 +36,7 @@ type partitionEffects struct {
 	next   int64          // the offset behind the last turn's changes
 	gone   bool           // the partition is not ours any more, or ours anew
 	unsent int            // effects that are not answered yet
+	needed int            // those of them whose input has to be decided again if they are lost
 }
 
 // turnEffects is the effects of one turn for one partition.
@@ -48,6 +49,7 @@ type outcome struct {
 	partition *partitionEffects
 	turn      *turnEffects // nil: no cursor waits for it
 	tag       any
+	final     bool // its input need not be decided again
 	offset    int64
 	err       error
 }
@@ -114,7 +116,7 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int3
 		}
 	}
 	for _, e := range effects {
-		o.send(e, outcome{partition: o.partitions[e.Partition], turn: turns[e.Partition], tag: e.Tag})
+		o.send(e, outcome{partition: o.partitions[e.Partition], turn: turns[e.Partition], tag: e.Tag, final: e.Final})
 	}
 	return moved
 }
@@ -122,7 +124,7 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int3
 func (o *outbox) send(e wire.Effect, out outcome) {
 	o.unsent++
 	if out.partition != nil {
-		out.partition.unsent++
+		out.partition.count(1, out.final)
 	}
 	o.producer.SendAsync(e.Record, func(offset int64, err error) {
 		out.offset, out.err = offset, err
@@ -155,7 +157,7 @@ func (o *outbox) collect() []int32 {
 	}
 	for _, out := range outcomes {
 		if out.partition != nil {
-			out.partition.unsent--
+			out.partition.count(-1, out.final)
 		}
 		o.settle(out)
 	}
@@ -179,6 +181,19 @@ func (o *outbox) settle(out outcome) {
 	if out.tag != nil && out.partition != nil && !out.partition.gone {
 		o.sent = append(o.sent, wire.Sent{Tag: out.tag, Offset: out.offset, Err: out.err})
 	}
+}
+
+// count adds n effects to those that are not answered yet.
+func (s *partitionEffects) count(n int, final bool) {
+	if s.unsent += n; !final {
+		s.needed += n
+	}
+}
+
+// allFinal says whether no input of partition p has to be decided again if what is not answered yet is lost.
+func (o *outbox) allFinal(p int32) bool {
+	s := o.partitions[p]
+	return s == nil || s.needed == 0
 }
 
 // unsentOf is how many effects of partition p are not answered yet.

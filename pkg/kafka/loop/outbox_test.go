@@ -120,7 +120,7 @@ func TestOutboxCursor(t *testing.T) {
 		p := &turnEffects{offset: first, left: effects}
 		o.partitions[0].open = append(o.partitions[0].open, p)
 		o.unsent += effects
-		o.partitions[0].unsent += effects
+		o.partitions[0].count(effects, false)
 		return p
 	}
 	arrive := func(p *turnEffects, err error) {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
@@ -143,6 +145,72 @@ func TestWhatIsFinalIsNotDecidedAgain(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Answers for good do not wait for each other: one that is on its way has the next one decided again no more than itself.
+func TestWhatIsFinalWaitsForNothingFinal(t *testing.T) {
+	short := map[string]string{"group.min.session.timeout.ms": "1000"}
+	cluster, cfg := brokertest.FakeCluster(t, kfake.BrokerConfigs(short))
+	makeCell(t, cfg, 1)
+	read := make(chan string, 100)
+	answer := func(in wire.Turn, res *wire.Result) {
+		for _, rec := range in.Records {
+			word := string(rec.Value)
+			if read <- word; word != "last" {
+				e := effectAlone(cfg, 0, word)
+				e.Final = true
+				res.Effects = append(res.Effects, e)
+			}
+		}
+	}
+	l := newLedger(t, "a")
+	l.onTurn = answer
+	a := loop(t, cfg, Options{CommitEvery: time.Hour}, l)
+	brokertest.Await(t, a.Ready(), "the loop is ready")
+	effects, before := topicID(t, cfg, effectsOf(cfg)), takeovers(t, cfg, 0)
+	held, release := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(held) })
+	cluster.ControlKey(new(kmsg.ProduceRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		if of := k.(*kmsg.ProduceRequest).Topics[0]; of.Topic != effectsOf(cfg) && of.TopicID != [16]byte(effects) {
+			return nil, nil, false
+		}
+		begun()
+		cluster.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "first")
+	brokertest.Await(t, held, "the first answer is on its way")
+	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "second")
+	for takeovers(t, cfg, 0) < before+2 { // the proof of the second
+	}
+	close(release)
+	a.kill(t)
+	for len(read) > 0 {
+		<-read
+	}
+	next := newLedger(t, "b")
+	next.onTurn = answer
+	loop(t, cfg, Options{}, next)
+	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "last")
+	for word := ""; word != "last"; {
+		select {
+		case word = <-read:
+			if word != "last" {
+				t.Errorf("%q is decided again", word)
+			}
+		case <-brokertest.Patient(t).Done():
+			t.Fatal("the next owner reads nothing")
+		}
+	}
+}
+
+func topicID(t *testing.T, cfg kafka.Config, topic string) kadm.TopicID {
+	t.Helper()
+	all, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListTopics(brokertest.Patient(t), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[topic].ID
 }
 
 // takeovers counts the records of a partition of instances that are no instance's.

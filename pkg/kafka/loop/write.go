@@ -206,7 +206,7 @@ func (r *loopRun) entry(w *writing) *entry {
 // partition that are on their way.
 func (r *loopRun) final(w *writing) bool {
 	again := func(e wire.Effect) bool { return !e.Final }
-	return len(w.effects) > 0 && !slices.ContainsFunc(w.effects, again) && r.outbox.unsentOf(w.of.id) == 0
+	return len(w.effects) > 0 && !slices.ContainsFunc(w.effects, again) && r.outbox.allFinal(w.of.id)
 }
 
 // cut parts records so that the first surely fit into a batch of most bytes, one

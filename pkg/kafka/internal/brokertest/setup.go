@@ -53,9 +53,9 @@ func VirtualCell(t *testing.T) kafka.Config {
 	return cfg
 }
 
-func FakeCluster(t testing.TB) (*kfake.Cluster, kafka.Config) {
+func FakeCluster(t testing.TB, opts ...kfake.Opt) (*kfake.Cluster, kafka.Config) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // Denied is one answer to a claim that a host was sent: no.
@@ -16,6 +17,13 @@ type Denied struct {
 	Seen time.Time
 	Host compute.HostID
 	compute.Command
+}
+
+// Effect is what follows from a decision about a project, and is not a denial: lost with its conductor, it is decided
+// again, and what was decided shortly after it, too.
+type Effect struct {
+	compute.Project
+	At time.Time // when it was decided, by the conductor's clock
 }
 
 // denied says whether a claim was denied.
@@ -54,7 +62,7 @@ func checkDenied(r *Recording) (wrong []Violation) {
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
 // the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
 // repeated, or where what was sent before it is not answered yet, so that no position is written with it, as while a
-// fault holds it up and for a while after.
+// fault holds it up and for a while after; with what was decided a moment before, until its position is committed.
 func (r *Recording) mayForget(d Denied) bool {
 	times := 0
 	for _, c := range r.Claims {
@@ -66,7 +74,25 @@ func (r *Recording) mayForget(d Denied) bool {
 	i := r.last()[d.Instance]
 	ofSet := i.Boot.Set().ID != ""
 	seen := d.Seen.Sub(r.Start)
-	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, seen))
+	until := seen
+	if r.besideEffect(i.Project, d.At) {
+		until += committed
+	}
+	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, until))
+}
+
+// committed is how long after it was decided the position of what no record carries is committed at the latest.
+const committed = 2 * time.Second
+
+// besideEffect says whether something else that was decided of a partition may not have been answered when a claim was
+// denied.
+func (r *Recording) besideEffect(p compute.Project, at time.Time) bool {
+	takes, of := 100*time.Millisecond+10*r.Schedule.World.Latency.Duration(), func(p compute.Project) int32 {
+		return wire.Partition(p, r.Schedule.World.Partitions)
+	}
+	return slices.ContainsFunc(r.Effects, func(e Effect) bool {
+		return of(e.Project) == of(p) && !e.At.After(at) && e.At.After(at.Add(-takes))
+	})
 }
 
 // overBefore says whether a grant of the log was over when a claim was denied: by what was

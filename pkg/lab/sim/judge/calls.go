@@ -145,6 +145,9 @@ func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if c.Project != "" && c.Op != compute.CommandDeny {
+		r.Effects = append(r.Effects, Effect{c.Project, c.At})
+	}
 	switch c.Op {
 	case compute.CommandLook:
 		r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})

@@ -67,6 +67,20 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			denied(1, 2.8)(r)
 			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
 		},
+		"right: beside a grant, before its position is committed": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
+			r.Effects = []Effect{{"red", moment(2.45)}}
+		},
+		"is denied at 2.500s, and was granted ": func(r *Recording) { // beside a grant: but nothing ends its conductor
+			denied(1, 2.8)(r)
+			r.Effects = []Effect{{"red", moment(2.45)}}
+		},
+		"is denied at 2.500s, and was gr": func(r *Recording) { // after a grant that was answered
+			denied(1, 2.8)(r)
+			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
+			r.Effects = []Effect{{"red", moment(2)}}
+		},
 		"is denied at 2.500s, and was":   denied(2, 2.2),
 		"is denied at 2.500s, and was g": denied(2, 90),
 		"right: it is denied by the rule of its group": func(r *Recording) {

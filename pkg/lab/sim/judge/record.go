@@ -41,6 +41,7 @@ type Recording struct {
 	Works      []Worked     // what hypervisors were busy with
 	Rings      []Rung       // what hosts were rung for
 	Denials    []Denied     // claims that were denied
+	Effects    []Effect     // what else conductors told hosts, and put into queues
 	Leaderless []Leaderless // partitions without a leader
 	Clones     []Cloned     // second agents of a host's name
 	Renames    []Renamed    // times in which hosts had another name
