@@ -47,3 +47,28 @@ func TestPlaceDiffers(t *testing.T) {
 		}
 	}
 }
+
+// A boot starts soon where nothing goes wrong and there is room for all; where its queue has to be made first, a little
+// later, and where one of several queue managers may leave that alone, once it does not.
+func TestCheckPrompt(t *testing.T) {
+	waits := func(long schedule.Seconds, managers int, p compute.Priority) func(*Recording) {
+		return func(r *Recording) {
+			roomy := schedule.Flavor("", 1000).Resources
+			r.Schedule.World.Hosts, r.Schedule.World.Managers = []schedule.Host{{ID: "host-1", Totals: roomy}}, managers
+			r.Schedule.Load, r.Schedule.World.Latency, r.Asks[0].Load.Boot.Avoid = nil, 0, nil
+			i := r.Log[len(r.Log)-1].Instance
+			i.Boot.Rules = compute.RulesOf("", compute.Set{}, p)
+			i.QueuedAt, i.StartingAt = moment(2), moment(2+long)
+			r.logged(30, i)
+		}
+	}
+	const normal, high = compute.PriorityNormal, compute.PriorityHigh
+	sees(t, checkPrompt, map[string]func(*Recording){
+		"right: soon":                       waits(2.9, 1, normal),
+		"vm-1 waited 3.2s for a host":       waits(3.2, 1, normal),
+		"right: its queue is made first":    waits(4.9, 1, high),
+		"vm-1 waited 5.2s for a host":       waits(5.2, 1, high),
+		"right: that may be left alone":     waits(19.9, 2, high),
+		"vm-1 waited 20.2s for a host that": waits(20.2, 2, high),
+	})
+}

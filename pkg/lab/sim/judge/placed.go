@@ -323,6 +323,10 @@ const promptly = 3 * time.Second
 // is made when its first work waits, or the queue of a flavor that was just added (queues.Options.Settle).
 const settles = 15 * time.Second
 
+// makes is how long it takes until a queue is made that is not there when its first work comes, and until each conductor
+// publishes in it.
+const makes = 2 * time.Second
+
 // checkPrompt: I6, where nothing went wrong.
 func checkPrompt(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 || !r.Schedule.Roomy() {
@@ -339,6 +343,9 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		}
 		bound := bound + r.behindOthers(i.Queue)
 		isNew := i.Boot.Priority() != compute.PriorityNormal || r.Schedule.Adds(i.Boot.Flavor)
+		if isNew {
+			bound += makes
+		}
 		if isNew && r.Schedule.World.Managers > 1 {
 			bound += settles
 		}
