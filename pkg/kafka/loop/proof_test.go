@@ -147,7 +147,8 @@ func TestWhatIsFinalIsNotDecidedAgain(t *testing.T) {
 	})
 }
 
-// Answers for good do not wait for each other: one that is on its way has the next one decided again no more than itself.
+// Answers for good do not wait for each other: one that is on its way has the next one decided again no more than
+// itself.
 func TestWhatIsFinalWaitsForNothingFinal(t *testing.T) {
 	short := map[string]string{"group.min.session.timeout.ms": "1000"}
 	cluster, cfg := brokertest.FakeCluster(t, kfake.BrokerConfigs(short))
@@ -167,11 +168,11 @@ func TestWhatIsFinalWaitsForNothingFinal(t *testing.T) {
 	l.onTurn = answer
 	a := loop(t, cfg, Options{CommitEvery: time.Hour}, l)
 	brokertest.Await(t, a.Ready(), "the loop is ready")
-	effects, before := topicID(t, cfg, effectsOf(cfg)), takeovers(t, cfg, 0)
+	effects, before := cluster.TopicInfo(effectsOf(cfg)).TopicID, takeovers(t, cfg, 0)
 	held, release := make(chan struct{}), make(chan struct{})
 	begun := sync.OnceFunc(func() { close(held) })
 	cluster.ControlKey(new(kmsg.ProduceRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
-		if of := k.(*kmsg.ProduceRequest).Topics[0]; of.Topic != effectsOf(cfg) && of.TopicID != [16]byte(effects) {
+		if of := k.(*kmsg.ProduceRequest).Topics[0]; of.Topic != effectsOf(cfg) && of.TopicID != effects {
 			return nil, nil, false
 		}
 		begun()
@@ -202,15 +203,6 @@ func TestWhatIsFinalWaitsForNothingFinal(t *testing.T) {
 			t.Fatal("the next owner reads nothing")
 		}
 	}
-}
-
-func topicID(t *testing.T, cfg kafka.Config, topic string) kadm.TopicID {
-	t.Helper()
-	all, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListTopics(brokertest.Patient(t), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all[topic].ID
 }
 
 // takeovers counts the records of a partition of instances that are no instance's.

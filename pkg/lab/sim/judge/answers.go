@@ -87,11 +87,11 @@ const committed = 2 * time.Second
 // besideEffect says whether something else that was decided of a partition may not have been answered when a claim was
 // denied.
 func (r *Recording) besideEffect(p compute.Project, at time.Time) bool {
-	takes, of := 100*time.Millisecond+10*r.Schedule.World.Latency.Duration(), func(p compute.Project) int32 {
-		return wire.Partition(p, r.Schedule.World.Partitions)
-	}
+	partitions := r.Schedule.World.Partitions
+	from := at.Add(-100*time.Millisecond - 10*r.Schedule.World.Latency.Duration())
 	return slices.ContainsFunc(r.Effects, func(e Effect) bool {
-		return of(e.Project) == of(p) && !e.At.After(at) && e.At.After(at.Add(-takes))
+		same := wire.Partition(e.Project, partitions) == wire.Partition(p, partitions)
+		return same && !e.At.After(at) && e.At.After(from)
 	})
 }
 

@@ -323,8 +323,8 @@ const promptly = 3 * time.Second
 // is made when its first work waits, or the queue of a flavor that was just added (queues.Options.Settle).
 const settles = 15 * time.Second
 
-// makes is how long it takes until a queue is made that is not there when its first work comes, and until each conductor
-// publishes in it.
+// makes is how long it takes until a queue is made that is not there when its first work comes, and until each
+// conductor publishes in it.
 const makes = 2 * time.Second
 
 // checkPrompt: I6, where nothing went wrong.
@@ -345,9 +345,9 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		isNew := i.Boot.Priority() != compute.PriorityNormal || r.Schedule.Adds(i.Boot.Flavor)
 		if isNew {
 			bound += makes
-		}
-		if isNew && r.Schedule.World.Managers > 1 {
-			bound += settles
+			if r.Schedule.World.Managers > 1 {
+				bound += settles
+			}
 		}
 		if wait := i.StartingAt.Sub(i.QueuedAt); !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
 			wrong = append(

@@ -143,8 +143,8 @@ func (r *Recording) reservationThen(at time.Time, is func(Ask) bool) (of *Ask) {
 	return of
 }
 
-// goneOf is how many placeholders of a reservation may have been deleted, or have failed, by a time. A failure is judged
-// by itself.
+// goneOf is how many placeholders of a reservation may have been deleted, or have failed, by a time. A failure is
+// judged by itself.
 func (r *Recording) goneOf(of Ask, at time.Time) int {
 	gone := map[compute.InstanceID]bool{}
 	for _, a := range r.Asks {

@@ -44,11 +44,14 @@ func TestReservationsThatWereAccepted(t *testing.T) {
 	})
 }
 
-// endsUnknown has vm-2 be asked for into room-1, and refused by a conductor.
-func endsUnknown(r *Recording, at schedule.Seconds) {
+// endsUnknown has vm-2 be asked for into room-1, and refused by a conductor that knows no such reservation.
+func endsUnknown(r *Recording, at schedule.Seconds) { endsBecause(r, at, compute.NoSuchReservation) }
+
+// endsBecause has vm-2 be asked for into room-1, and refused by a conductor.
+func endsBecause(r *Recording, at schedule.Seconds, why compute.ReasonCode) {
 	takes(r, at, nil)
 	i := compute.Instance{ID: "vm-2", Project: schedule.Reserving, State: compute.StateError}
-	i.Reason = &compute.Reason{Code: compute.NoSuchReservation}
+	i.Reason = &compute.Reason{Code: why}
 	i.Boot.Name = "vm-2"
 	i.Boot.Reserving("room-1")
 	r.refused(at, i)
@@ -77,12 +80,7 @@ func endsFull(r *Recording, at schedule.Seconds) {
 	takes(r, 20, nil)
 	first := &r.Asks[len(r.Asks)-1]
 	first.Name, first.ID = "vm-3", "vm-3"
-	takes(r, at, nil)
-	i := compute.Instance{ID: "vm-2", Project: schedule.Reserving, State: compute.StateError}
-	i.Reason = &compute.Reason{Code: compute.ReservationFull}
-	i.Boot.Name = "vm-2"
-	i.Boot.Reserving("room-1")
-	r.refused(at, i)
+	endsBecause(r, at, compute.ReservationFull)
 }
 
 func TestReservationFull(t *testing.T) {

@@ -18,10 +18,11 @@ func (r *Recording) addBuild(to *[]Published, b compute.Build) {
 	for _, one := range b.Each() {
 		*to = append(*to, Published{time.Now(), one})
 	}
-	if to == &r.Builds {
-		r.Effects = append(r.Effects, Effect{b.Project, b.At})
+	if to != &r.Builds {
+		return
 	}
-	if len(b.Parts) > 0 && to == &r.Builds {
+	r.Effects = append(r.Effects, Effect{b.Project, b.At})
+	if len(b.Parts) > 0 {
 		r.Wholes = append(r.Wholes, Published{time.Now(), b})
 	}
 }
