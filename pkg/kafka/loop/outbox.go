@@ -36,7 +36,7 @@ type partitionEffects struct {
 	next   int64          // the offset behind the last turn's changes
 	gone   bool           // the partition is not ours any more, or ours anew
 	unsent int            // effects that are not answered yet
-	needed int            // those of them whose input has to be decided again if they are lost
+	needed int            // those of them that no change led to, and that are not final: lost, their input is read again
 }
 
 // turnEffects is the effects of one turn for one partition.
@@ -49,7 +49,7 @@ type outcome struct {
 	partition *partitionEffects
 	turn      *turnEffects // nil: no cursor waits for it
 	tag       any
-	final     bool // its input need not be decided again
+	final     bool // its input need not be decided again: it is repeated, or follows from a change
 	offset    int64
 	err       error
 }
@@ -116,7 +116,8 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int3
 		}
 	}
 	for _, e := range effects {
-		o.send(e, outcome{partition: o.partitions[e.Partition], turn: turns[e.Partition], tag: e.Tag, final: e.Final})
+		of := turns[e.Partition]
+		o.send(e, outcome{partition: o.partitions[e.Partition], turn: of, tag: e.Tag, final: e.Final || of != nil})
 	}
 	return moved
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -147,74 +149,98 @@ func TestWhatIsFinalIsNotDecidedAgain(t *testing.T) {
 	})
 }
 
-// Answers for good do not wait for each other: one that is on its way has the next one decided again no more than
-// itself.
-func TestWhatIsFinalWaitsForNothingFinal(t *testing.T) {
-	short := map[string]string{"group.min.session.timeout.ms": "1000"}
-	cluster, cfg := brokertest.FakeCluster(t, kfake.BrokerConfigs(short))
-	makeCell(t, cfg, 1)
-	read := make(chan string, 100)
-	answer := func(in wire.Turn, res *wire.Result) {
-		for _, rec := range in.Records {
-			word := string(rec.Value)
-			if read <- word; word != "last" {
-				e := effectAlone(cfg, 0, word)
-				e.Final = true
-				res.Effects = append(res.Effects, e)
+// A new owner decides again what was answered for good only where it has to read an input before it again: not one that
+// led to a change, nor one that was answered for good itself, though what follows from them is still on its way.
+func TestWhatIsFinalWaitsOnlyForWhatIsDecidedAgain(t *testing.T) {
+	for first, again := range map[string][]string{"final": nil, "1": nil, "other": {"other", "second"}} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			short := map[string]string{"group.min.session.timeout.ms": "1000"}
+			cluster, cfg := brokertest.FakeCluster(t, kfake.BrokerConfigs(short))
+			makeCell(t, cfg, 1)
+			read := make(chan string, 100)
+			answer := func(in wire.Turn, res *wire.Result) {
+				for _, rec := range in.Records {
+					word := string(rec.Value)
+					if read <- word; word != "1" && word != "last" {
+						e := effectAlone(cfg, 0, word)
+						e.Final = word != "other"
+						res.Effects = append(res.Effects, e)
+					}
+				}
 			}
-		}
+			l := newLedger(t, "a")
+			l.onTurn, l.effects = answer, effectsOf(cfg)
+			a := loop(t, cfg, Options{CommitEvery: time.Hour, SessionTimeout: 3 * time.Second}, l)
+			brokertest.Await(t, a.Ready(), "the loop is ready")
+			instances := endOf(t, cfg, cfg.Topics.Instances(), 0)
+			before := instances()
+			held, release := holdEffects(cluster, cfg)
+			brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, first)
+			brokertest.Await(t, held, "the first answer is on its way")
+			brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "second")
+			for ctx := brokertest.Patient(t); instances() < before+2; { // a record for each decision
+				if ctx.Err() != nil {
+					t.Fatal("the second is never decided")
+				}
+			}
+			release()
+			a.kill(t)
+			for len(read) > 0 {
+				<-read
+			}
+			next := newLedger(t, "b")
+			next.onTurn = answer
+			loop(t, cfg, Options{}, next)
+			brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "last")
+			var got []string
+			for ctx := brokertest.Patient(t); !slices.Contains(got, "last"); {
+				select {
+				case word := <-read:
+					got = append(got, word)
+				case <-ctx.Done():
+					t.Fatalf("the next owner read %v alone", got)
+				}
+			}
+			if diff := cmp.Diff(append(again, "last"), got); diff != "" {
+				t.Errorf("the next owner reads: %s", diff)
+			}
+		})
 	}
-	l := newLedger(t, "a")
-	l.onTurn = answer
-	a := loop(t, cfg, Options{CommitEvery: time.Hour}, l)
-	brokertest.Await(t, a.Ready(), "the loop is ready")
-	effects, before := cluster.TopicInfo(effectsOf(cfg)).TopicID, takeovers(t, cfg, 0)
-	held, release := make(chan struct{}), make(chan struct{})
-	begun := sync.OnceFunc(func() { close(held) })
-	cluster.ControlKey(new(kmsg.ProduceRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
-		if of := k.(*kmsg.ProduceRequest).Topics[0]; of.Topic != effectsOf(cfg) && of.TopicID != effects {
-			return nil, nil, false
+}
+
+// holdEffects has a cluster take no effects until they are released; held is closed when the first one is on its way.
+func holdEffects(c *kfake.Cluster, cfg kafka.Config) (held <-chan struct{}, release func()) {
+	began, released := make(chan struct{}), make(chan struct{})
+	begun, id := sync.OnceFunc(func() { close(began) }), c.TopicInfo(effectsOf(cfg)).TopicID
+	c.ControlKey(new(kmsg.ProduceRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		if of := k.(*kmsg.ProduceRequest).Topics[0]; of.Topic == effectsOf(cfg) || of.TopicID == id {
+			begun()
+			c.SleepControl(func() { <-released })
 		}
-		begun()
-		cluster.SleepControl(func() { <-release })
 		return nil, nil, false
 	})
-	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "first")
-	brokertest.Await(t, held, "the first answer is on its way")
-	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "second")
-	for takeovers(t, cfg, 0) < before+2 { // the proof of the second
-	}
-	close(release)
-	a.kill(t)
-	for len(read) > 0 {
-		<-read
-	}
-	next := newLedger(t, "b")
-	next.onTurn = answer
-	loop(t, cfg, Options{}, next)
-	brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "last")
-	for word := ""; word != "last"; {
-		select {
-		case word = <-read:
-			if word != "last" {
-				t.Errorf("%q is decided again", word)
-			}
-		case <-brokertest.Patient(t).Done():
-			t.Fatal("the next owner reads nothing")
+	return began, func() { close(released) }
+}
+
+// endOf asks for the end of a partition.
+func endOf(t *testing.T, cfg kafka.Config, topic string, p int32) func() int64 {
+	admin := kadm.NewClient(brokertest.AnyClient(t, cfg))
+	return func() int64 {
+		t.Helper()
+		ends, err := admin.ListEndOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
 		}
+		end, _ := ends.Lookup(topic, p)
+		return end.Offset
 	}
 }
 
 // takeovers counts the records of a partition of instances that are no instance's.
 func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 	t.Helper()
-	ends, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListEndOffsets(
-		brokertest.Patient(t), cfg.Topics.Instances(),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, _ := ends.Lookup(cfg.Topics.Instances(), p)
+	end := endOf(t, cfg, cfg.Topics.Instances(), p)()
 	cl, err := kafka.NewClient(cfg, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		cfg.Topics.Instances(): {p: kgo.NewOffset().AtStart()},
 	}))
@@ -222,7 +248,7 @@ func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for next := int64(0); next < end.Offset; {
+	for next := int64(0); next < end; {
 		fetches := cl.PollFetches(brokertest.Patient(t))
 		if err := fetches.Err(); err != nil {
 			t.Fatal(err)

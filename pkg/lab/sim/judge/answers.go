@@ -19,11 +19,11 @@ type Denied struct {
 	compute.Command
 }
 
-// Effect is what follows from a decision about a project, and is not a denial: lost with its conductor, it is decided
-// again, and what was decided shortly after it, too.
+// Effect is what a conductor told a host about an instance, or put into a queue, but for denials.
 type Effect struct {
 	compute.Project
-	At time.Time // when it was decided, by the conductor's clock
+	Instance compute.InstanceID
+	At       time.Time // when it was decided, by the conductor's clock
 }
 
 // denied says whether a claim was denied.
@@ -61,8 +61,9 @@ func checkDenied(r *Recording) (wrong []Violation) {
 
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
 // the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
-// repeated, or where what was sent before it is not answered yet, so that no position is written with it, as while a
-// fault holds it up and for a while after; with what was decided a moment before, until its position is committed.
+// repeated, or where an effect that no change led to was sent before it and is not answered yet, so that no position is
+// written with it (decision 0085), as while a fault holds that up and for a while after. Where such an effect was
+// decided a moment before, the claim may be decided otherwise until its position is committed.
 func (r *Recording) mayForget(d Denied) bool {
 	times := 0
 	for _, c := range r.Claims {
@@ -81,17 +82,24 @@ func (r *Recording) mayForget(d Denied) bool {
 	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, until))
 }
 
-// committed is how long after it was decided the position of what no record carries is committed at the latest.
+// committed is how long after a host was told the position of what no record carries is committed at the latest.
 const committed = 2 * time.Second
 
-// besideEffect says whether something else that was decided of a partition may not have been answered when a claim was
-// denied.
+// besideEffect says whether an effect of a partition that no change led to may not have been answered when a claim was
+// denied: if it is lost with its conductor, its input has to be read again, and with it what was decided since.
 func (r *Recording) besideEffect(p compute.Project, at time.Time) bool {
 	partitions := r.Schedule.World.Partitions
 	from := at.Add(-100*time.Millisecond - 10*r.Schedule.World.Latency.Duration())
 	return slices.ContainsFunc(r.Effects, func(e Effect) bool {
 		same := wire.Partition(e.Project, partitions) == wire.Partition(p, partitions)
-		return same && !e.At.After(at) && e.At.After(from)
+		return same && !e.At.After(at) && e.At.After(from) && !r.changedAt(e)
+	})
+}
+
+// changedAt says whether an effect follows from a change: the log has a record of its instance of that moment.
+func (r *Recording) changedAt(e Effect) bool {
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		return w.Instance.ID == e.Instance && w.Instance.ChangedAt.Equal(e.At)
 	})
 }
 

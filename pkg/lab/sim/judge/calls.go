@@ -146,7 +146,7 @@ func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.Project != "" && c.Op != compute.CommandDeny {
-		r.Effects = append(r.Effects, Effect{c.Project, c.At})
+		r.Effects = append(r.Effects, Effect{c.Project, c.Instance, c.At})
 	}
 	switch c.Op {
 	case compute.CommandLook:

@@ -5,9 +5,14 @@ package judge
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 func TestCheckDenied(t *testing.T) {
@@ -67,19 +72,29 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			denied(1, 2.8)(r)
 			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
 		},
-		"right: beside a grant, before its position is committed": func(r *Recording) {
+		"right: beside an effect, before its position is committed": func(r *Recording) {
 			denied(1, 2.8)(r)
-			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
-			r.Effects = []Effect{{"red", moment(2.45)}}
+			hindered(r, 2.45)
 		},
-		"is denied at 2.500s, and was granted ": func(r *Recording) { // beside a grant: but nothing ends its conductor
+		"is denied at 2.500s, and was granted ": func(r *Recording) { // nothing ends the conductor
 			denied(1, 2.8)(r)
-			r.Effects = []Effect{{"red", moment(2.45)}}
+			hindered(r, 2.45)
+			r.Schedule.Faults = nil
 		},
-		"is denied at 2.500s, and was gr": func(r *Recording) { // after a grant that was answered
+		"is denied at 2.500s, and was gr": func(r *Recording) { // it was answered long before
 			denied(1, 2.8)(r)
-			r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
-			r.Effects = []Effect{{"red", moment(2)}}
+			hindered(r, 2)
+		},
+		"is denied at 2.500s, and w": func(r *Recording) { // it follows from a change
+			denied(1, 2.8)(r)
+			hindered(r, 2.45)
+			r.logged(2.45, compute.Instance{ID: "vm-9", Project: "red", ChangedAt: moment(2.45)})
+		},
+		"is denied at 2.500s, a": func(r *Recording) { // it is another partition's
+			denied(1, 2.8)(r)
+			hindered(r, 2.45)
+			r.Schedule.World.Partitions = 64
+			r.Effects[0].Project = "blue"
 		},
 		"is denied at 2.500s, and was":   denied(2, 2.2),
 		"is denied at 2.500s, and was g": denied(2, 90),
@@ -101,4 +116,28 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			r.Denials[0].Seen = moment(30)
 		},
 	})
+}
+
+// hindered has a conductor tell a host something of vm-9, and be hindered soon after.
+func hindered(r *Recording, at schedule.Seconds) {
+	r.Schedule.Faults = []schedule.Fault{{At: 3, For: 1, Kind: schedule.FaultCode, Key: "Produce"}}
+	r.Effects = []Effect{{"red", "vm-9", moment(at)}}
+}
+
+// What conductors decide of a project and tell hosts counts, and what they put into queues; a denial is none of it.
+func TestEffectsAreRecorded(t *testing.T) {
+	r := NewRecording(schedule.Schedule{})
+	const other = "0b9a2b1c-5f6e-4d3a-8c7b-112233445566"
+	tell := func(op compute.CommandOp, p compute.Project, id compute.InstanceID) {
+		c := compute.Command{Op: op, Project: p, Instance: id, Attempt: 1, Claim: "c1", At: moment(2)}
+		r.AddRing("host-1", wire.EncodeCommand(c).To("host.host-1", 0))
+	}
+	tell(compute.CommandGrant, "red", madeID)
+	tell(compute.CommandDeny, "red", other)
+	b := compute.Build{Instance: other, Project: "red", Attempt: 1, At: moment(3)}
+	r.ReadBuild(wire.EncodeBuild(b).To("queue.m1.small", 0))
+	want := []Effect{{"red", madeID, moment(2)}, {"red", other, moment(3)}}
+	if diff := cmp.Diff(want, r.Effects, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" || len(r.Wrong) > 0 {
+		t.Errorf("%s %v", diff, r.Wrong)
+	}
 }

@@ -324,7 +324,7 @@ const promptly = 3 * time.Second
 const settles = 15 * time.Second
 
 // makes is how long it takes until a queue is made that is not there when its first work comes, and until each
-// conductor publishes in it.
+// conductor publishes in it. Any work of a class may be the first of its queue.
 const makes = 2 * time.Second
 
 // checkPrompt: I6, where nothing went wrong.

@@ -106,7 +106,7 @@ func (r *Recording) mayEndReserved(w Written, x Wanted) bool {
 	}
 	switch w.Instance.Reason.Code {
 	case compute.ReservationEnded:
-		return r.maybeOver(*of, w.Seen) || gone > 0
+		return r.maybeOver(*of, w.Seen) || gone > 0 && !isPlaceholderOf(*of, w.Instance.ID)
 	case compute.ReservationFull:
 		return taking > of.Count-gone
 	case compute.NoSuchReservation:

@@ -83,18 +83,43 @@ func endsFull(r *Recording, at schedule.Seconds) {
 	endsBecause(r, at, compute.ReservationFull)
 }
 
+// fails has the second placeholder fail at 25 s, with its queue.
+func fails(r *Recording) {
+	i := r.Log[len(r.Log)-1].Instance
+	i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.QueueClosedReason}
+	r.refused(25, i)
+}
+
 func TestReservationFull(t *testing.T) {
-	// one of the two placeholders fails at 25 s, with its queue
-	fails := func(r *Recording) {
-		i := r.Log[len(r.Log)-1].Instance
-		i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.QueueClosedReason}
-		r.refused(25, i)
-	}
 	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
 		"vm-2 ended without a cause":   func(r *Recording) { reserves(r, 2); endsFull(r, 30) },
 		"room-1-2 ended without":       func(r *Recording) { reserves(r, 2); fails(r); endsFull(r, 30) },
 		"right: a placeholder failed":  func(r *Recording) { drops(r); reserves(r, 2); fails(r); endsFull(r, 30) },
 		"vm-2 ended without a cause: ": func(r *Recording) { drops(r); reserves(r, 2); fails(r); endsFull(r, 22) },
+	})
+}
+
+// A placeholder that failed leaves no room for what would take it, and is no cause of its own end.
+func TestReservationEnded(t *testing.T) {
+	// over has the placeholders be refused: the time of their reservation is over.
+	over := func(r *Recording) {
+		reserves(r, 2)
+		for n := range r.Log {
+			if i := &r.Log[n].Instance; i.Boot.Placeholder().Of != "" {
+				i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.ReservationEnded}
+			}
+		}
+	}
+	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
+		"room-1-1 ended without a cause": over,
+		"right: it is over":              func(r *Recording) { over(r); r.Asks[len(r.Asks)-1].For = 0.05 },
+		"right: no placeholder is left": func(r *Recording) {
+			drops(r)
+			reserves(r, 2)
+			fails(r)
+			endsBecause(r, 30, compute.ReservationEnded)
+		},
+		"vm-2 ended without a cause": func(r *Recording) { reserves(r, 2); endsBecause(r, 30, compute.ReservationEnded) },
 	})
 }
 

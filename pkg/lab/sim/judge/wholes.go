@@ -21,7 +21,7 @@ func (r *Recording) addBuild(to *[]Published, b compute.Build) {
 	if to != &r.Builds {
 		return
 	}
-	r.Effects = append(r.Effects, Effect{b.Project, b.At})
+	r.Effects = append(r.Effects, Effect{b.Project, b.Instance, b.At})
 	if len(b.Parts) > 0 {
 		r.Wholes = append(r.Wholes, Published{time.Now(), b})
 	}
