@@ -5,6 +5,7 @@ package judge
 import (
 	"testing"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -62,6 +63,16 @@ func TestCheckPrompt(t *testing.T) {
 			r.logged(30, i)
 		}
 	}
+	// behind has the only host, which takes two seconds for four at once, be given so many beside it.
+	behind := func(n int, long schedule.Seconds) func(*Recording) {
+		return func(r *Recording) {
+			waits(long, 1, compute.PriorityNormal)(r)
+			r.Schedule.World.Hosts[0].Prepare = 2
+			for range n {
+				r.Given = append(r.Given, Given{At: moment(3), Spec: hypervisor.Spec{Instance: "vm-9"}})
+			}
+		}
+	}
 	const normal, high = compute.PriorityNormal, compute.PriorityHigh
 	sees(t, checkPrompt, map[string]func(*Recording){
 		"right: soon":                       waits(2.9, 1, normal),
@@ -70,5 +81,8 @@ func TestCheckPrompt(t *testing.T) {
 		"vm-1 waited 5.2s for a host":       waits(5.2, 1, high),
 		"right: that may be left alone":     waits(19.9, 2, high),
 		"vm-1 waited 20.2s for a host that": waits(20.2, 2, high),
+		"right: behind eight others":        behind(8, 8.9),
+		"vm-1 waited 9.2s for a host that":  behind(8, 9.2),
+		"vm-1 waited 7.2s for a host that":  behind(7, 7.2),
 	})
 }

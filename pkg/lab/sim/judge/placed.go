@@ -327,6 +327,20 @@ const settles = 15 * time.Second
 // conductor publishes in it. Any work of a class may be the first of its queue.
 const makes = 2 * time.Second
 
+// slots is how many builds a host prepares at once (agent.Options.Slots).
+const slots = 4
+
+// behind is how much longer work may wait while the slots of all hosts are taken by what they were given meanwhile.
+func (r *Recording) behind(i compute.Instance, prepare time.Duration) time.Duration {
+	n := 0
+	for _, g := range r.Given {
+		if g.Spec.Instance != i.ID && !g.At.Before(i.QueuedAt) && g.At.Before(i.StartingAt) {
+			n++
+		}
+	}
+	return time.Duration(n/(slots*len(r.Schedule.World.Hosts))) * prepare
+}
+
 // checkPrompt: I6, where nothing went wrong.
 func checkPrompt(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 || !r.Schedule.Roomy() {
@@ -341,7 +355,7 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		if i.Boot.Reservation() != "" {
 			continue // checkVain: it may wait for its reservation to begin
 		}
-		bound := bound + r.behindOthers(i.Queue)
+		bound := bound + r.behindOthers(i.Queue) + r.behind(i, slowest.Duration())
 		isNew := i.Boot.Priority() != compute.PriorityNormal || r.Schedule.Adds(i.Boot.Flavor)
 		if isNew {
 			bound += makes
