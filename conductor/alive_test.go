@@ -92,6 +92,16 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 			gone.Time, gone.Logged = at(10*time.Second), true
 			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone}, true)
 		}, 20 * time.Second, false},
+		"a tombstone, as it is silent, and heard again before the word is read": {func(k *cell) {
+			gone := wire.Tombstone(wire.KeyHost("h1"))
+			gone.Time, gone.Logged = at(40*time.Second), true
+			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone, beaconAt(at(41 * time.Second))}, true)
+		}, 40 * time.Second, true},
+		"a tombstone, as it is silent, and the word behind its return": {func(k *cell) {
+			gone := wire.Tombstone(wire.KeyHost("h1"))
+			gone.Time, gone.Logged = at(40*time.Second), true
+			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone, beaconAt(at(41 * time.Second))}, true)
+		}, 45 * time.Second, false},
 		"heard by a report": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(0))}, true)
 			rec := k.report(compute.ReportStarted, 1, "p", "h1")

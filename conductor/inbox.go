@@ -201,10 +201,11 @@ func (b *inbox) applyBeacons(
 			at = rec.Time // of the past, and nothing says more exactly of when
 		}
 		if rec.Value == nil {
-			// A word that nobody has to vouch for is no reason to take a host for dead, nor to forget that it came back.
+			// A word that nobody has to vouch for is no reason to take a host for dead, nor to forget that it came back. That
+			// it was silent is remembered: it may be back before the word that it is dead is read.
 			h := compute.HostID(rec.Key)
 			if heard := b.lastBeacons[h].heard; !heard.alive(at, quiet) && heard.last.Before(at) {
-				delete(b.lastBeacons, h)
+				b.lastBeacons[h] = lastBeacon{heard: heard}
 				b.agents.forget(h)
 				b.watch.Forget(h)
 			}
