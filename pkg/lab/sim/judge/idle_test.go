@@ -101,3 +101,23 @@ func TestWaitsAfterADenial(t *testing.T) {
 		}
 	}
 }
+
+// Work does not wait beside a host that does nothing; what came into its queue late may wait for the next ring.
+func TestCheckIdle(t *testing.T) {
+	waits := func(from, to schedule.Seconds) func(*Recording) {
+		return func(r *Recording) {
+			r.Log, r.Works, r.Machines, r.Launches, r.Given = r.Log[:1], nil, nil, nil, nil
+			r.Schedule.World.Latency, r.Asks[0].Boot.Avoid = 0, nil
+			r.Builds[0].Seen = moment(from)
+			r.Offers = []Offered{{Seen: moment(1), Host: "host-1", State: compute.HostEnabled}}
+			c := compute.Report{Host: "host-1", Claim: "c1", Instance: madeID, Attempt: 1}
+			r.Claims = []Claimed{{moment(to), c}}
+		}
+	}
+	sees(t, checkIdle, map[string]func(*Recording){
+		"right: soon":                      waits(2, 8.9),
+		"vm-1 waits in m1.small from 2.0":  waits(2, 9.1),
+		"right: it came late":              waits(20, 42.9),
+		"vm-1 waits in m1.small from 20.0": waits(20, 43.1),
+	})
+}

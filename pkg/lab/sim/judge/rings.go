@@ -131,6 +131,9 @@ func checkIdle(r *Recording) (wrong []Violation) {
 		if r.Schedule.Orphaned() {
 			most += r.orphanTime(w.instance.Queue)
 		}
+		if w.publishedLate() {
+			most += rungAgain
+		}
 		if wait.to.Sub(wait.from) <= most {
 			continue
 		}
@@ -184,6 +187,12 @@ func (r *Recording) mayRun(i compute.Instance, h schedule.Host) bool {
 type waiting struct {
 	span
 	instance compute.Instance
+}
+
+// publishedLate says whether work came into its queue long after it was queued, as where others of its project were there
+// and no host took them: hosts were rung for it in vain by then, and are rung for it again after rungAgain at the latest.
+func (w waiting) publishedLate() bool {
+	return w.from.Sub(latest(w.instance.QueuedAt, w.instance.PublishAt)) > promptly
 }
 
 // waitsOn says whether a claim was denied, so that its work waits on. What is denied because of its group, or is of
