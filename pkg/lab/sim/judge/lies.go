@@ -99,7 +99,7 @@ const moved = 10 * time.Second
 // the answer, whatever was claimed for it.
 func checkBuried(r *Recording) (wrong []Violation) {
 	for _, b := range r.Buried {
-		due := b.Answered.Add(moved + r.Schedule.Slack())
+		due := b.Answered.Add(moved + r.Schedule.Slack() + r.Schedule.Flood())
 		if !r.Schedule.Decides() {
 			due = latest(due, latest(r.Calm, r.Up).Add(recovers))
 		}

@@ -112,6 +112,11 @@ func TestCheckBuried(t *testing.T) {
 		"right: it is built elsewhere":             buried(func(r *Recording) { becomes(r, 26, compute.StateQueued) }),
 		"right: it ends":                           buried(func(r *Recording) { becomes(r, 21, compute.StateError) }),
 		"right: another host is dead":              buried(func(r *Recording) { r.Buried[0].Host = "host-2" }),
+		"right: a conductor reads what a stranger wrote": buried(func(r *Recording) {
+			r.Schedule.World.Sips = true
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultForge, Who: "stranger", For: 20}}
+			becomes(r, 50, compute.StateQueued)
+		}),
 		"right: a conductor is hindered": buried(func(r *Recording) {
 			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "conductor-1"}}
 			becomes(r, 100, compute.StateQueued)

@@ -120,6 +120,14 @@ const republished = 20 * time.Second
 // the first that was lost it pauses for up to 6 s.
 const resent = 9 * time.Second
 
+// unsure is how much later it is there where the answer to what puts it there left open whether it is there: it is put
+// there again after 30 s (admit.Options.RepublishAfter).
+const unsure = 12 * time.Second
+
+// madeLate is how much later a queue is there of which the topic was being made when its queue manager ended: after an
+// election, 10 s, the next one leaves it alone while it settles.
+const madeLate = 10 * time.Second
+
 // startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all
 // that conductors and hosts have written meanwhile.
 const startsLate = 2 * time.Minute
@@ -159,17 +167,11 @@ func checkPublished(r *Recording) (wrong []Violation) {
 			r.crowded(n),
 			r.upgraded(i),
 		).Add(
-			republished + 60*r.Schedule.World.Latency.Duration(),
+			republished + 60*r.Schedule.World.Latency.Duration() + r.later(i),
 		)
-		if r.Schedule.Has(schedule.FaultLink) {
-			due = due.Add(resent)
-		}
 		awaits := i.Boot.Priority() != compute.PriorityNormal && r.owned(w.Partition, at).After(w.Seen)
 		if awaits || !r.upgraded(i).IsZero() {
 			due = due.Add(30 * time.Second) // it may have awaited its tier, or agents, and its next owner cannot know that
-		}
-		if i.Boot.Priority() != compute.PriorityNormal && r.crawls() {
-			due = due.Add(startsLate) // its tier is made by a queue manager
 		}
 		if r.over(n).Before(due) {
 			continue
@@ -182,6 +184,25 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// later is how much later the work of an instance may come into its queue for what the schedule has.
+func (r *Recording) later(i compute.Instance) (long time.Duration) {
+	if r.Schedule.Has(schedule.FaultLink) {
+		long += resent
+	}
+	if r.Schedule.Has("code Produce UNKNOWN_SERVER_ERROR") {
+		long += unsure
+	}
+	tier := i.Boot.Priority() != compute.PriorityNormal
+	if tier && r.crawls() {
+		long += startsLate // its tier is made by a queue manager
+	}
+	manager := func(f schedule.Fault) bool { return strings.HasPrefix(f.Who, "queues-") }
+	if (tier || r.Schedule.Adds(i.Boot.Flavor)) && slices.ContainsFunc(r.Schedule.Faults, manager) {
+		long += madeLate
+	}
+	return long
 }
 
 // owned is when a partition was last taken over, at a time or before; zero is the end.

@@ -55,6 +55,22 @@ func TestCheckPublished(t *testing.T) {
 		"right: its tier is not made yet":        never(100, compute.PriorityHigh, true),
 		"and attempt 1 came into the queue at":   never(100, compute.PriorityHigh, false),
 		"attempt 1 came into the queue at never": never(300, compute.PriorityHigh, true),
+		"right: nobody knows whether it is there": func(r *Recording) {
+			never(90, compute.PriorityNormal, false)(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultCode, Key: "Produce", Code: "UNKNOWN_SERVER_ERROR"}}
+		},
+		"came into the queue at nev": func(r *Recording) {
+			never(90, compute.PriorityNormal, false)(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultCode, Key: "Produce", Code: "NOT_LEADER_OR_FOLLOWER"}}
+		},
+		"right: its tier was being made": func(r *Recording) {
+			never(90, compute.PriorityHigh, false)(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "queues-1"}}
+		},
+		"came into the queue at ": func(r *Recording) {
+			never(90, compute.PriorityNormal, false)(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "queues-1"}}
+		},
 	})
 }
 

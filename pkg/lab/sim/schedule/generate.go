@@ -75,6 +75,7 @@ func (g *generator) keepsUp() {
 		if l.Boot != nil {
 			boots += max(1, l.Count)
 		}
+		boots += len(l.Boots)
 	}
 	if w := &g.s.World; w.Sips && boots > 0 {
 		w.Latency = min(w.Latency, Seconds(math.Floor(1000*most/float64(3*2*boots))/1000))
