@@ -82,7 +82,7 @@ func (h lifeSigns) alive(at time.Time, quiet time.Duration) bool {
 func (b *inbox) noteLife(h compute.HostID, at time.Time, quiet time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s, known := b.lastBeacons[h]; known {
+	if s := b.lastBeacons[h]; !s.at.IsZero() {
 		s.heard.note(at, quiet)
 		b.lastBeacons[h] = s
 	}

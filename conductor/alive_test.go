@@ -102,6 +102,14 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 			gone.Time, gone.Logged = at(40*time.Second), true
 			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone, beaconAt(at(41 * time.Second))}, true)
 		}, 45 * time.Second, false},
+		"a tombstone of a host that was never heard of, and a report": {func(k *cell) {
+			gone := wire.Tombstone(wire.KeyHost("h1"))
+			gone.Time, gone.Logged = at(10*time.Second), true
+			k.c.Hosts([]wire.Record{gone}, true)
+			rec := k.report(compute.ReportStarted, 1, "p", "h1")
+			rec.Time, rec.Logged = at(20*time.Second), true
+			k.read(rec)
+		}, 25 * time.Second, true},
 		"heard by a report": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(0))}, true)
 			rec := k.report(compute.ReportStarted, 1, "p", "h1")

@@ -49,7 +49,7 @@ type updates struct {
 // anywhere in this package.
 type lastBeacon struct {
 	journal compute.JournalID
-	at      time.Time // when its beacon was read, by this process's clock
+	at      time.Time // when its beacon was read, by this process's clock; zero: it was forgotten since
 	heard   lifeSigns // by the time of the log, and by reports too
 }
 
@@ -204,8 +204,8 @@ func (b *inbox) applyBeacons(
 			// A word that nobody has to vouch for is no reason to take a host for dead, nor to forget that it came back. That
 			// it was silent is remembered: it may be back before the word that it is dead is read.
 			h := compute.HostID(rec.Key)
-			if heard := b.lastBeacons[h].heard; !heard.alive(at, quiet) && heard.last.Before(at) {
-				b.lastBeacons[h] = lastBeacon{heard: heard}
+			if s, known := b.lastBeacons[h]; known && !s.heard.alive(at, quiet) && s.heard.last.Before(at) {
+				b.lastBeacons[h] = lastBeacon{heard: s.heard}
 				b.agents.forget(h)
 				b.watch.Forget(h)
 			}
