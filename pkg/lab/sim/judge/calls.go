@@ -174,7 +174,7 @@ func checkRung(r *Recording) (wrong []Violation) {
 			slack := stillRings + 60*r.Schedule.World.Latency.Duration()
 			in := span{w.Seen.Add(-slack), r.over(n).Add(slack)}
 			q, _ := lineOf(i)
-			waits[q] = append(waits[q], waiting{in, i})
+			waits[q] = append(waits[q], waiting{span: in, instance: i})
 		}
 	}
 	for _, x := range r.Rings {

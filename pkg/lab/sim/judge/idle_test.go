@@ -115,9 +115,13 @@ func TestCheckIdle(t *testing.T) {
 		}
 	}
 	sees(t, checkIdle, map[string]func(*Recording){
-		"right: soon":                      waits(2, 8.9),
-		"vm-1 waits in m1.small from 2.0":  waits(2, 9.1),
-		"right: it came late":              waits(20, 42.9),
+		"right: soon":                     waits(2, 8.9),
+		"vm-1 waits in m1.small from 2.0": waits(2, 9.1),
+		"right: it came late":             waits(20, 42.9),
+		"vm-1 waits in m1.small from 30.": func(r *Recording) { // its second attempt did not
+			waits(30, 37.1)(r)
+			r.Log[0].Seen, r.Log[0].Instance.Attempt, r.Builds[0].Attempt, r.Claims[0].Attempt = moment(30), 2, 2, 2
+		},
 		"vm-1 waits in m1.small from 20.0": waits(20, 43.1),
 	})
 }

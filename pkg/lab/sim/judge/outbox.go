@@ -120,12 +120,12 @@ const republished = 20 * time.Second
 // the first that was lost it pauses for up to 6 s.
 const resent = 9 * time.Second
 
-// unsure is how much later it is there where the answer to what puts it there left open whether it is there: it is put
-// there again after 30 s (admit.Options.RepublishAfter).
+// unsure is how much later it is there where an answer to what puts it there may have left open whether it is there: it
+// is put there again after 30 s (admit.Options.RepublishAfter).
 const unsure = 12 * time.Second
 
-// madeLate is how much later a queue is there of which the topic was being made when its queue manager ended: after an
-// election, 10 s, the next one leaves it alone while it settles.
+// madeLate is how much later a queue may be there that a queue manager was making when it ended: another one is elected
+// after 10 s, and leaves it alone while it settles, 15 s.
 const madeLate = 10 * time.Second
 
 // startsLate is how long a queue manager that is started may take until it works where it reads batch by batch: all

@@ -64,9 +64,10 @@ func TestCheckPrompt(t *testing.T) {
 		}
 	}
 	// behind has the only host, which takes two seconds for four at once, be given so many beside it.
-	behind := func(n int, long schedule.Seconds) func(*Recording) {
+	behind := func(n int, came, long schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
 			waits(long, 1, compute.PriorityNormal)(r)
+			r.Builds = append(r.Builds, Published{moment(came), compute.Build{Instance: "vm-9"}})
 			r.Schedule.World.Hosts[0].Prepare = 2
 			for range n {
 				r.Given = append(r.Given, Given{At: moment(3), Spec: hypervisor.Spec{Instance: "vm-9"}})
@@ -81,8 +82,9 @@ func TestCheckPrompt(t *testing.T) {
 		"vm-1 waited 5.2s for a host":       waits(5.2, 1, high),
 		"right: that may be left alone":     waits(19.9, 2, high),
 		"vm-1 waited 20.2s for a host that": waits(20.2, 2, high),
-		"right: behind eight others":        behind(8, 8.9),
-		"vm-1 waited 9.2s for a host that":  behind(8, 9.2),
-		"vm-1 waited 7.2s for a host that":  behind(7, 7.2),
+		"right: behind eight others":        behind(8, 1.5, 8.9),
+		"vm-1 waited 9.2s for a host that":  behind(8, 1.5, 9.2),
+		"vm-1 waited 7.2s for a host that":  behind(7, 1.5, 7.2),
+		"vm-1 waited 7.3s for a host that":  behind(8, 2.5, 7.3),
 	})
 }

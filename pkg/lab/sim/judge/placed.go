@@ -330,15 +330,31 @@ const makes = 2 * time.Second
 // slots is how many builds a host prepares at once (agent.Options.Slots).
 const slots = 4
 
-// behind is how much longer work may wait while the slots of all hosts are taken by what they were given meanwhile.
-func (r *Recording) behind(i compute.Instance, prepare time.Duration) time.Duration {
+// behind is how much longer work may wait while hosts prepare what they were given meanwhile and came into a queue
+// before it, as much of that at once as they have slots.
+func (r *Recording) behind(
+	i compute.Instance, first map[compute.InstanceID]time.Time, prepare time.Duration,
+) time.Duration {
 	n := 0
 	for _, g := range r.Given {
-		if g.Spec.Instance != i.ID && !g.At.Before(i.QueuedAt) && g.At.Before(i.StartingAt) {
+		came := first[g.Spec.Instance]
+		meanwhile := !g.At.Before(i.QueuedAt) && g.At.Before(i.StartingAt)
+		if meanwhile && g.Spec.Instance != i.ID && !came.IsZero() && !came.After(first[i.ID]) {
 			n++
 		}
 	}
 	return time.Duration(n/(slots*len(r.Schedule.World.Hosts))) * prepare
+}
+
+// cameFirst is when each instance came into a queue for the first time.
+func (r *Recording) cameFirst() map[compute.InstanceID]time.Time {
+	first := map[compute.InstanceID]time.Time{}
+	for _, b := range r.Builds {
+		if at := first[b.Instance]; at.IsZero() || b.Seen.Before(at) {
+			first[b.Instance] = b.Seen
+		}
+	}
+	return first
 }
 
 // checkPrompt: I6, where nothing went wrong.
@@ -351,11 +367,12 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		slowest = max(slowest, h.Prepare)
 	}
 	bound := promptly + slowest.Duration() + 30*r.Schedule.World.Latency.Duration()
+	first := r.cameFirst()
 	for _, i := range r.last() {
 		if i.Boot.Reservation() != "" {
 			continue // checkVain: it may wait for its reservation to begin
 		}
-		bound := bound + r.behindOthers(i.Queue) + r.behind(i, slowest.Duration())
+		bound := bound + r.behindOthers(i.Queue) + r.behind(i, first, slowest.Duration())
 		isNew := i.Boot.Priority() != compute.PriorityNormal || r.Schedule.Adds(i.Boot.Flavor)
 		if isNew {
 			bound += makes

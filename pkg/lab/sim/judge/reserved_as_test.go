@@ -113,7 +113,7 @@ func TestReservationEnded(t *testing.T) {
 	sees(t, (*Recording).refusedInReservations, map[string]func(*Recording){
 		"room-1-1 ended without a cause": over,
 		"right: it is over":              func(r *Recording) { over(r); r.Asks[len(r.Asks)-1].For = 0.05 },
-		"right: no placeholder is left": func(r *Recording) {
+		"right: a placeholder has failed": func(r *Recording) {
 			drops(r)
 			reserves(r, 2)
 			fails(r)

@@ -131,7 +131,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 		if r.Schedule.Orphaned() {
 			most += r.orphanTime(w.instance.Queue)
 		}
-		if w.publishedLate() {
+		if w.late {
 			most += rungAgain
 		}
 		if wait.to.Sub(wait.from) <= most {
@@ -187,12 +187,10 @@ func (r *Recording) mayRun(i compute.Instance, h schedule.Host) bool {
 type waiting struct {
 	span
 	instance compute.Instance
-}
 
-// publishedLate says whether work came into its queue long after it was queued, as where others of its project were there
-// and no host took them: hosts were rung for it in vain by then, and are rung for it again after rungAgain at the latest.
-func (w waiting) publishedLate() bool {
-	return w.from.Sub(latest(w.instance.QueuedAt, w.instance.PublishAt)) > promptly
+	// late says that it came into its queue long after it was due there, as where others of its project were there and
+	// no host took them. Hosts were rung for it in vain by then, and are again after rungAgain at the latest.
+	late bool
 }
 
 // waitsOn says whether a claim was denied, so that its work waits on. What is denied because of its group, or is of
@@ -219,13 +217,17 @@ func (r *Recording) waitsBeside(nothing func(Claimed) bool) (list []waiting) {
 			claimed[k] = c.Seen
 		}
 	}
+	due := map[work]time.Time{}
 	for n, w := range r.Log {
 		i := w.Instance
 		k := work{i.ID, i.Attempt}
 		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" || first[k].IsZero() {
 			continue
 		}
-		x := waiting{span{latest(w.Seen, i.PublishAt, first[k]), r.over(n)}, i}
+		if due[k].IsZero() {
+			due[k] = latest(w.Seen, i.PublishAt)
+		}
+		x := waiting{span{latest(w.Seen, i.PublishAt, first[k]), r.over(n)}, i, first[k].Sub(due[k]) > promptly}
 		if i.Whole() != "" {
 			whole, known := r.asWhole(i)
 			if !r.packed(i) || !known {
