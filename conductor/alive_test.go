@@ -22,6 +22,20 @@ func beaconAt(at time.Time) wire.Record {
 	return rec
 }
 
+// forgottenAt is the tombstone of h1, as it was appended then.
+func forgottenAt(at time.Time) wire.Record {
+	rec := wire.Tombstone(wire.KeyHost("h1"))
+	rec.Time, rec.Logged = at, true
+	return rec
+}
+
+// startedAt reads a report of h1 as a broker has it that appends it then.
+func (k *cell) startedAt(at time.Time) {
+	rec := k.report(compute.ReportStarted, 1, "p", "h1")
+	rec.Time, rec.Logged = at, true
+	k.read(rec)
+}
+
 // dead is the word that h1 is dead, as it was appended then.
 func (k *cell) dead(op compute.RequestOp, at time.Time) wire.Record {
 	rec := k.place(wire.EncodeRequest(compute.Request{Op: op, Host: "h1"}), "requests", wire.Partition("p", partitions))
@@ -67,9 +81,7 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		}, 40 * time.Second, true},
 		"its beacons of an outage are read after a report from behind it": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(0))}, true)
-			behind := k.report(compute.ReportStarted, 1, "p", "h1")
-			behind.Time, behind.Logged = at(80*time.Second), true
-			k.read(behind)
+			k.startedAt(at(80 * time.Second))
 			k.syncHosts = func() error {
 				for d := 15; d <= 75; d += 15 {
 					k.c.Hosts([]wire.Record{beaconAt(at(time.Duration(d) * time.Second))}, true)
@@ -80,41 +92,25 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		"heard by the past": {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true) }, 0, true},
 		"a tombstone from before a report that was read first": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true)
-			behind := k.report(compute.ReportStarted, 1, "p", "h1")
-			behind.Time, behind.Logged = at(0), true
-			k.read(behind)
-			gone := wire.Tombstone(wire.KeyHost("h1"))
-			gone.Time, gone.Logged = at(-10*time.Second), true
-			k.c.Hosts([]wire.Record{gone}, true)
+			k.startedAt(at(0))
+			k.c.Hosts([]wire.Record{forgottenAt(at(-10 * time.Second))}, true)
 		}, 20 * time.Second, false},
 		"a tombstone, while it lives": {func(k *cell) {
-			gone := wire.Tombstone(wire.KeyHost("h1"))
-			gone.Time, gone.Logged = at(10*time.Second), true
-			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone}, true)
+			k.c.Hosts([]wire.Record{beaconAt(at(0)), forgottenAt(at(10 * time.Second))}, true)
 		}, 20 * time.Second, false},
 		"a tombstone, as it is silent, and heard again before the word is read": {func(k *cell) {
-			gone := wire.Tombstone(wire.KeyHost("h1"))
-			gone.Time, gone.Logged = at(40*time.Second), true
-			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone, beaconAt(at(41 * time.Second))}, true)
+			k.c.Hosts([]wire.Record{beaconAt(at(0)), forgottenAt(at(40 * time.Second)), beaconAt(at(41 * time.Second))}, true)
 		}, 40 * time.Second, true},
 		"a tombstone, as it is silent, and the word behind its return": {func(k *cell) {
-			gone := wire.Tombstone(wire.KeyHost("h1"))
-			gone.Time, gone.Logged = at(40*time.Second), true
-			k.c.Hosts([]wire.Record{beaconAt(at(0)), gone, beaconAt(at(41 * time.Second))}, true)
+			k.c.Hosts([]wire.Record{beaconAt(at(0)), forgottenAt(at(40 * time.Second)), beaconAt(at(41 * time.Second))}, true)
 		}, 45 * time.Second, false},
 		"a tombstone of a host that was never heard of, and a report": {func(k *cell) {
-			gone := wire.Tombstone(wire.KeyHost("h1"))
-			gone.Time, gone.Logged = at(10*time.Second), true
-			k.c.Hosts([]wire.Record{gone}, true)
-			rec := k.report(compute.ReportStarted, 1, "p", "h1")
-			rec.Time, rec.Logged = at(20*time.Second), true
-			k.read(rec)
+			k.c.Hosts([]wire.Record{forgottenAt(at(10 * time.Second))}, true)
+			k.startedAt(at(20 * time.Second))
 		}, 25 * time.Second, true},
 		"heard by a report": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(0))}, true)
-			rec := k.report(compute.ReportStarted, 1, "p", "h1")
-			rec.Time, rec.Logged = at(40*time.Second), true
-			k.read(rec)
+			k.startedAt(at(40 * time.Second))
 		}, 50 * time.Second, false},
 		"read late, of a host that was silent then and is back": {func(k *cell) {
 			k.c.Hosts(

@@ -138,18 +138,25 @@ type work struct {
 	attempt compute.Attempt
 }
 
+// cameFirst is when each work came into a queue for the first time.
+func cameFirst(all []Published) map[work]time.Time {
+	first := map[work]time.Time{}
+	for _, b := range all {
+		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() || b.Seen.Before(first[k]) {
+			first[k] = b.Seen
+		}
+	}
+	return first
+}
+
 // checkPublished: the outbox: what is queued is in its queue, and not only when
 // somebody wonders where it is.
 func checkPublished(r *Recording) (wrong []Violation) {
 	if r.Schedule.Drops() || r.Schedule.Restarts() {
 		return nil // records go with their queue; and the embedded broker begins an emptied one anew
 	}
-	first := map[work]time.Time{}
-	for _, b := range slices.Concat(r.Robbed, r.Builds) { // the reader of a new queue may come when what was taken is removed
-		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() || b.Seen.Before(first[k]) {
-			first[k] = b.Seen
-		}
-	}
+	// The reader of a new queue may come when what was taken is removed.
+	first := cameFirst(slices.Concat(r.Robbed, r.Builds))
 	for n, w := range r.Log {
 		i := w.Instance
 		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" || i.Boot.Group() != "" {
@@ -198,8 +205,7 @@ func (r *Recording) later(i compute.Instance) (long time.Duration) {
 	if tier && r.crawls() {
 		long += startsLate // its tier is made by a queue manager
 	}
-	manager := func(f schedule.Fault) bool { return strings.HasPrefix(f.Who, "queues-") }
-	if (tier || r.Schedule.Adds(i.Boot.Flavor)) && slices.ContainsFunc(r.Schedule.Faults, manager) {
+	if (tier || r.Schedule.Adds(i.Boot.Flavor)) && r.Schedule.HindersManagers() {
 		long += madeLate
 	}
 	return long

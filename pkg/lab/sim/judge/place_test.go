@@ -67,7 +67,7 @@ func TestCheckPrompt(t *testing.T) {
 	behind := func(n int, came, long schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
 			waits(long, 1, compute.PriorityNormal)(r)
-			r.Builds = append(r.Builds, Published{moment(came), compute.Build{Instance: "vm-9"}})
+			r.Builds = append(r.Builds, Published{moment(came), compute.Build{Instance: "vm-9", Attempt: 1}})
 			r.Schedule.World.Hosts[0].Prepare = 2
 			for range n {
 				r.Given = append(r.Given, Given{At: moment(3), Spec: hypervisor.Spec{Instance: "vm-9"}})

@@ -332,29 +332,16 @@ const slots = 4
 
 // behind is how much longer work may wait while hosts prepare what they were given meanwhile and came into a queue
 // before it, as much of that at once as they have slots.
-func (r *Recording) behind(
-	i compute.Instance, first map[compute.InstanceID]time.Time, prepare time.Duration,
-) time.Duration {
+func (r *Recording) behind(i compute.Instance, first map[work]time.Time, prepare time.Duration) time.Duration {
 	n := 0
 	for _, g := range r.Given {
-		came := first[g.Spec.Instance]
+		came := first[work{g.Spec.Instance, 1}]
 		meanwhile := !g.At.Before(i.QueuedAt) && g.At.Before(i.StartingAt)
-		if meanwhile && g.Spec.Instance != i.ID && !came.IsZero() && !came.After(first[i.ID]) {
+		if meanwhile && g.Spec.Instance != i.ID && !came.IsZero() && !came.After(first[work{i.ID, 1}]) {
 			n++
 		}
 	}
 	return time.Duration(n/(slots*len(r.Schedule.World.Hosts))) * prepare
-}
-
-// cameFirst is when each instance came into a queue for the first time.
-func (r *Recording) cameFirst() map[compute.InstanceID]time.Time {
-	first := map[compute.InstanceID]time.Time{}
-	for _, b := range r.Builds {
-		if at := first[b.Instance]; at.IsZero() || b.Seen.Before(at) {
-			first[b.Instance] = b.Seen
-		}
-	}
-	return first
 }
 
 // checkPrompt: I6, where nothing went wrong.
@@ -367,7 +354,7 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		slowest = max(slowest, h.Prepare)
 	}
 	bound := promptly + slowest.Duration() + 30*r.Schedule.World.Latency.Duration()
-	first := r.cameFirst()
+	first := cameFirst(r.Builds)
 	for _, i := range r.last() {
 		if i.Boot.Reservation() != "" {
 			continue // checkVain: it may wait for its reservation to begin

@@ -205,12 +205,7 @@ func (r *Recording) waits() []waiting { return r.waitsBeside(r.waitsOn) }
 
 // waitsBeside are all times in which work was in a queue and not claimed; some claims count for nothing.
 func (r *Recording) waitsBeside(nothing func(Claimed) bool) (list []waiting) {
-	first := map[work]time.Time{}
-	for _, b := range r.Builds {
-		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
-			first[k] = b.Seen
-		}
-	}
+	first := cameFirst(r.Builds)
 	claimed := map[work]time.Time{}
 	for _, c := range r.Claims {
 		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() && !nothing(c) {

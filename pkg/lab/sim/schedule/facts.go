@@ -351,7 +351,12 @@ func (s Schedule) Resizes(name compute.FlavorName) bool {
 
 // Lists says whether nothing goes wrong with what makes queues, or decides what they are for.
 func (s Schedule) Lists() bool {
-	return s.Decides() && !slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(f.Who, "queues-") })
+	return s.Decides() && !s.HindersManagers()
+}
+
+// HindersManagers says whether anything is aimed at a queue manager.
+func (s Schedule) HindersManagers() bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(f.Who, "queues-") })
 }
 
 // Hides says whether, at any moment between two, something else than clones may keep a host from
