@@ -30,6 +30,7 @@ type report struct {
 	output      map[string][]string // of tests and packages that go on, by package and test
 	failed      map[string]int      // tests, by package
 	detector    map[string]bool     // packages in which the race detector ended
+	late        map[string]bool     // packages whose time is over
 	bad         []string            // packages that failed
 	skipped     map[string][]string // tests, by why
 }
@@ -37,7 +38,7 @@ type report struct {
 func newReport(w io.Writer, total int) *report {
 	return &report{
 		w: w, total: total, output: map[string][]string{}, failed: map[string]int{}, detector: map[string]bool{},
-		skipped: map[string][]string{},
+		late: map[string]bool{}, skipped: map[string][]string{},
 	}
 }
 
@@ -66,6 +67,7 @@ func (t *report) read(r io.Reader) error {
 
 var (
 	detectorEnds = regexp.MustCompile(`^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation$)`)
+	timedOut     = regexp.MustCompile(`^panic: test timed out after `)
 	because      = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
 )
 
@@ -75,6 +77,9 @@ func (t *report) add(e event) {
 	case "build-output":
 		fmt.Fprint(t.w, e.Output)
 	case "output":
+		if t.late[e.Package] = t.late[e.Package] || timedOut.MatchString(e.Output); t.late[e.Package] {
+			key = e.Package + " " // go test gives it to any test, even to one of which it says then that it passed
+		}
 		t.output[key] = append(t.output[key], e.Output)
 		if detectorEnds.MatchString(e.Output) {
 			t.detector[e.Package] = true
@@ -111,10 +116,22 @@ func (t *report) finish(e event) {
 	t.done++
 	if e.Action == "fail" {
 		t.bad = append(t.bad, e.Package)
-		fmt.Fprint(t.w, strings.Join(t.output[e.Package+" "], "")) // a panic, or what the race detector says
+		fmt.Fprint(t.w, strings.Join(t.output[e.Package+" "], "")) // what the race detector says, or where all stood
+		t.broken(e.Package)
 	}
 	word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "--"}[e.Action]
 	fmt.Fprintf(t.w, "%3d/%d  %-4s  %6.1f s  %s\n", t.done, t.total, word, e.Elapsed, e.Package)
+}
+
+// broken shows the tests of a package that had not ended when it did: of a panic and of a hang, go test says
+// nowhere that these tests failed.
+func (t *report) broken(p string) {
+	for _, key := range slices.Sorted(maps.Keys(t.output)) {
+		if test, of := strings.CutPrefix(key, p+" "); of && test != "" {
+			fmt.Fprintf(t.w, "BROKEN OFF %s\n%s", key, strings.Join(t.output[key], ""))
+			delete(t.output, key)
+		}
+	}
 }
 
 // died is the one package in which the race detector ended and no test failed, of those that

@@ -48,6 +48,36 @@ FAILED after 3s: a
 	}
 }
 
+// TestBrokenOff: where a package ends in the middle of tests, they and what they said are shown, and where a hang
+// was ended so is where all stood, whichever test go test gives that to.
+func TestBrokenOff(t *testing.T) {
+	const events = `{"Action":"output","Package":"a","Test":"TestOne","Output":"    one_test.go:7: half way\n"}
+{"Action":"output","Package":"a","Test":"TestTwo","Output":"--- PASS: TestTwo\n"}
+{"Action":"output","Package":"ab","Test":"TestOther","Output":"    other_test.go:7: goes on\n"}
+{"Action":"output","Package":"a","Test":"TestTwo","Output":"panic: test timed out after 20m0s\n"}
+{"Action":"output","Package":"a","Test":"TestTwo","Output":"\trunning tests:\n\t\tTestOne (20m0s)\n"}
+{"Action":"pass","Package":"a","Test":"TestTwo","Elapsed":0}
+{"Action":"output","Package":"a","Output":"FAIL\ta\t1200.1s\n"}
+{"Action":"fail","Package":"a","Elapsed":1200.1}
+`
+	var said bytes.Buffer
+	x := newReport(&said, 2)
+	if err := x.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	const want = `panic: test timed out after 20m0s
+	running tests:
+		TestOne (20m0s)
+FAIL	a	1200.1s
+BROKEN OFF a TestOne
+    one_test.go:7: half way
+  1/2  FAIL  1200.1 s  a
+`
+	if said.String() != want {
+		t.Errorf("it says\n%s\nwanted\n%s", said.String(), want)
+	}
+}
+
 // TestDetectorEnds: a package is tested once more if nothing but the race detector ended in it.
 func TestDetectorEnds(t *testing.T) {
 	const (
