@@ -36,13 +36,13 @@ type listener struct {
 
 // listen hears until ctx or the connection ends. The library may be cut off, and
 // only so: a stream of its events that is called off while one comes blocks it
-// for ever.
+// for ever, and one that begins while the connection ends is never ended by it.
 func (e *listener) listen(ctx context.Context) error {
 	c, hangUp, err := e.d.connect(ctx)
 	if err != nil {
 		return err
 	}
-	changes, err := c.LifecycleEvents(context.Background())
+	changes, err := c.LifecycleEvents(c.gone)
 	if err != nil {
 		hangUp()
 		return err

@@ -24,7 +24,10 @@ const (
 var errLost = errors.New("the connection to libvirt ended in the middle of a call")
 
 // conn is a connection for one call or a few.
-type conn struct{ *libvirt.Libvirt }
+type conn struct {
+	*libvirt.Libvirt
+	gone context.Context // ends when nothing is read from it any more
+}
 
 // short calls libvirt, which will not take long, so that a context that ends
 // meanwhile does not break it off: what is broken off may still be done later.
@@ -67,7 +70,8 @@ func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error)
 		)
 	}
 	cut := context.AfterFunc(ctx, func() { _ = socket.Close() })
-	c = conn{libvirt.NewWithDialer(dialer{socket})}
+	gone, end := context.WithCancel(context.WithoutCancel(ctx))
+	c = conn{libvirt.NewWithDialer(dialer{socket, end}), gone}
 	hangUp = func() {
 		_ = c.Disconnect() // says goodbye, which keeps libvirt's log quiet
 		cut()
@@ -83,10 +87,21 @@ func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error)
 	return c, hangUp, nil
 }
 
-// dialer gives a connection that is there already.
-type dialer struct{ net.Conn }
+// dialer gives a connection that is there already, and hears of its end.
+type dialer struct {
+	net.Conn
+	end func()
+}
 
-func (d dialer) Dial() (net.Conn, error) { return d.Conn, nil }
+func (d dialer) Dial() (net.Conn, error) { return d, nil }
+
+func (d dialer) Read(b []byte) (int, error) {
+	n, err := d.Conn.Read(b)
+	if err != nil {
+		d.end()
+	}
+	return n, err
+}
 
 // is says whether libvirt answered with one of these.
 func is(err error, codes ...libvirt.ErrorNumber) bool {
