@@ -269,7 +269,7 @@ func becomes(t *testing.T, d hypervisor.Driver, want compute.PowerState) (m hype
 // await looks until it is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	for !so() {
 		if !hypervisor.Pause(ctx, 20*time.Millisecond) {

@@ -4,6 +4,7 @@ package hypervisortest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -41,13 +42,15 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	}
 	tool := func(args ...string) func() {
 		return func() {
+			ctx, cancel := context.WithTimeout(t.Context(), Patience)
+			defer cancel()
 			for {
-				out, err := exec.Command("qemu-img", args...).CombinedOutput()
+				out, err := exec.CommandContext(ctx, "qemu-img", args...).CombinedOutput()
 				if err == nil {
 					return
 				}
 				// It measures how long a key takes, and gives up where the kernel counts no processor time for that.
-				if !bytes.Contains(out, []byte("accurate CPU usage")) || t.Context().Err() != nil {
+				if !bytes.Contains(out, []byte("accurate CPU usage")) || ctx.Err() != nil {
 					t.Fatalf("qemu-img %v: %v: %s", args, err, out)
 				}
 			}

@@ -210,6 +210,8 @@ func events(t *testing.T, s Subject) {
 	s.launch(t, first)
 	await := func(power compute.PowerState, again func()) {
 		t.Helper()
+		waits, cancel := context.WithTimeout(t.Context(), Patience)
+		defer cancel()
 		retry := time.NewTicker(time.Second) // what happened before Events listened is never told
 		defer retry.Stop()
 		for {
@@ -220,7 +222,7 @@ func events(t *testing.T, s Subject) {
 				}
 			case <-retry.C:
 				again()
-			case <-t.Context().Done():
+			case <-waits.Done():
 				t.Fatalf("no event says %s", power)
 			}
 		}

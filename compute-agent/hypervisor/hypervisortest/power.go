@@ -93,7 +93,7 @@ func paused(t *testing.T, s Subject) {
 	s.Up(first)
 	if s.Driver.Capabilities().SoftStop {
 		pause()
-		ok(t, s.Driver.Stop(t.Context(), first, patience))
+		ok(t, s.Driver.Stop(t.Context(), first, Patience))
 		s.goodbyes(t, 1)
 		ok(t, s.Driver.Start(t.Context(), first))
 		s.Up(first)
@@ -109,9 +109,9 @@ func paused(t *testing.T, s Subject) {
 	s.empty(t)
 }
 
-// patience is longer than any guest takes to boot or to shut down, on a machine that is busy and has no KVM. No test
-// waits for it.
-const patience = 8 * time.Minute
+// Patience is longer than any guest takes to boot or to shut down, on a machine that is busy and has no KVM. No test
+// waits for it; one whose wait is over says what it waited for, where the end of all tests' time would say less.
+const Patience = 8 * time.Minute
 
 func softStop(t *testing.T, s Subject) {
 	if !s.Driver.Capabilities().SoftStop {
@@ -119,7 +119,7 @@ func softStop(t *testing.T, s Subject) {
 	}
 	s.launch(t, first, s.Listening)
 	s.Up(first)
-	ok(t, s.Driver.Stop(t.Context(), first, patience))
+	ok(t, s.Driver.Stop(t.Context(), first, Patience))
 	if m := only(t, s.Driver); m.Power != compute.PowerStopped || m.Detail == "" || m.Why != compute.StoppedByCommand {
 		t.Errorf("stopped softly, and List gives %+v", m)
 	}
@@ -143,7 +143,7 @@ func stopBooting(t *testing.T, s Subject) {
 	if s.Linux == nil { // a guest without a kernel hears nothing that it was asked before it listens
 		s.Up(first)
 	}
-	ok(t, s.Driver.Stop(t.Context(), first, patience))
+	ok(t, s.Driver.Stop(t.Context(), first, Patience))
 	s.goodbyes(t, 1)
 }
 
@@ -153,7 +153,7 @@ func softReboot(t *testing.T, s Subject) {
 	}
 	s.launch(t, first, s.Listening)
 	s.Up(first)
-	ok(t, s.Driver.Reboot(t.Context(), first, patience))
+	ok(t, s.Driver.Reboot(t.Context(), first, Patience))
 	s.goodbyes(t, 1)
 	if m := only(t, s.Driver); m.Power != compute.PowerRunning {
 		t.Errorf("rebooted softly, and List gives %+v", m)
@@ -170,7 +170,7 @@ func deafStop(t *testing.T, s Subject) {
 	ok(t, s.Driver.Start(t.Context(), first))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := s.Driver.Stop(ctx, first, patience); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Driver.Stop(ctx, first, Patience); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a Stop that was broken off answers %v", err)
 	}
 	if m := only(t, s.Driver); m.Power != compute.PowerRunning {

@@ -18,7 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 )
 
 // daemon is a libvirtd of the test's own: a session's, with all its folders below
@@ -26,12 +29,13 @@ import (
 // namespace in which root is somebody else: nothing of it is where the
 // host's own libvirtd is.
 type daemon struct {
-	t      *testing.T
-	root   string
-	cmd    *exec.Cmd
-	buried chan struct{}
-	cache  string // where it keeps what it knows of QEMU
-	path   string // where it looks for programs
+	t       *testing.T
+	program string
+	root    string
+	cmd     *exec.Cmd
+	buried  chan struct{}
+	cache   string // where it keeps what it knows of QEMU
+	path    string // where it looks for programs
 }
 
 // need gives the program, or ends the test.
@@ -68,30 +72,31 @@ func need(t *testing.T) string {
 
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
-	program := need(t)
 	d := unstarted(t)
-	d.start(program)
+	d.start()
 	return d
 }
 
 // unstarted is one that does not run yet.
 func unstarted(t *testing.T) *daemon {
 	t.Helper()
+	program := need(t)
 	root, err := os.MkdirTemp("", "bl") // t.TempDir is too long for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, root: root, cache: cache(t), path: os.Getenv("PATH")}
+	d := &daemon{t: t, program: program, root: root, cache: cache(t), path: os.Getenv("PATH")}
 	for name, text := range map[string]string{
 		"c/libvirt/libvirtd.conf": "log_outputs = \"3:stderr\"\n",
 		"c/libvirt/qemu.conf": "security_driver = \"none\"\nnamespaces = []\n" +
 			"cgroup_controllers = []\nremember_owner = 0\n",
-		"r/none": "",
+		"r/none": "", // only for its folder
 	} {
 		file := filepath.Join(root, name)
 		d.ok(os.MkdirAll(filepath.Dir(file), 0o700))
 		d.ok(os.WriteFile(file, []byte(text), 0o600))
 	}
+	d.ok(os.WriteFile(filepath.Join(root, "none"), nil, 0))
 	t.Cleanup(func() {
 		d.stop()
 		d.kill(root + "/") // QEMUs and virtlogd
@@ -110,26 +115,42 @@ func (d *daemon) ok(err error) {
 
 func (d *daemon) socket() string { return filepath.Join(d.root, "r/libvirt/libvirt-sock") }
 
+func (d *daemon) log() string { return filepath.Join(d.root, "log") }
+
+// said is what libvirtd has printed.
+func (d *daemon) said() string {
+	said, _ := os.ReadFile(d.log())
+	return string(said)
+}
+
+// withoutKVM starts libvirtd, where that may be, with a file that nobody may read in place of /dev/kvm: on some hosts
+// what asks KVM hangs, and libvirt does.
+const withoutKVM = `
+[ ! -e /dev/kvm ] || mount --bind "$1" /dev/kvm
+exec setpriv --ambient-caps=-all --inh-caps=-all "$0"`
+
 // start returns when it answers.
-func (d *daemon) start(program string) {
+func (d *daemon) start() {
 	d.t.Helper()
 	in := func(name string) string { return filepath.Join(d.root, name) }
-	d.cmd = exec.Command(program)
+	d.cmd = exec.Command("/bin/sh", "-c", withoutKVM, d.program, in("none"))
 	d.cmd.Env = append(
 		os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"),
 		"XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+d.cache,
 		"PATH="+d.path,
 	)
-	var said bytes.Buffer
-	d.cmd.Stdout, d.cmd.Stderr = &said, &said
-	d.cmd.WaitDelay = time.Second // virtlogd has its output as well
+	log, err := os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	d.ok(err)
+	defer log.Close()
+	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if os.Getuid() == 0 {
 		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
 		d.cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: somebody, GidMappings: somebody,
+			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: somebody, GidMappings: somebody,
+			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}, // for withoutKVM
 		}
 	}
-	if err := d.cmd.Start(); err != nil {
+	if err = d.cmd.Start(); err != nil {
 		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" || !errors.Is(err, syscall.EPERM) {
 			d.t.Fatal(err)
 		}
@@ -146,11 +167,11 @@ func (d *daemon) start(program string) {
 		}
 		select {
 		case <-d.buried:
-			d.t.Fatalf("libvirtd ended: %s", said.String())
+			d.t.Fatalf("libvirtd ended: %s", d.said())
 		default:
 		}
 		if !hypervisor.Pause(ctx, 10*time.Millisecond) {
-			d.t.Fatal("libvirtd does not answer")
+			d.t.Fatalf("libvirtd does not answer: %s", d.said())
 		}
 	}
 }
@@ -164,11 +185,13 @@ func (d *daemon) stop() {
 // virsh is what an operator does by hand.
 func (d *daemon) virsh(args ...string) string {
 	d.t.Helper()
-	out, err := exec.Command(
-		"virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...,
+	ctx, cancel := context.WithTimeout(context.Background(), hypervisortest.Patience) // used in cleanups, too
+	defer cancel()
+	out, err := exec.CommandContext(
+		ctx, "virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...,
 	).CombinedOutput()
 	if err != nil {
-		d.t.Fatalf("virsh %v: %v: %s", args, err, out)
+		d.t.Fatalf("virsh %v: %v: %s; libvirtd said %s", args, errors.Join(err, ctx.Err()), out, d.said())
 	}
 	return string(out)
 }
@@ -196,11 +219,16 @@ func processes(with []string) (pids []int) {
 
 // kill ends such processes and waits until they are gone.
 func (d *daemon) kill(with ...string) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hypervisortest.Patience)
+	defer cancel()
 	for pids := processes(with); len(pids) > 0; pids = processes(with) {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		hypervisor.Pause(context.Background(), 10*time.Millisecond)
+		if !hypervisor.Pause(ctx, 10*time.Millisecond) {
+			d.t.Fatalf("processes %v do not end", pids)
+		}
 	}
 }
 

@@ -64,13 +64,15 @@ func TestDaemonIsRestarted(t *testing.T) {
 	go func() { ended <- d.Events(ctx, func(e hypervisor.Event) { told <- e }) }()
 	expect := func(id compute.InstanceID, power compute.PowerState, detail string) {
 		t.Helper()
+		waits, cancel := context.WithTimeout(t.Context(), hypervisortest.Patience)
+		defer cancel()
 		for {
 			select {
 			case e := <-told:
 				if e.Instance == id && e.Power == power && strings.Contains(e.Detail, detail) {
 					return
 				}
-			case <-t.Context().Done():
+			case <-waits.Done():
 				t.Fatalf("no event says %s %s", power, detail)
 			}
 		}
@@ -104,7 +106,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 	}
 	// Nobody is there to notice. Machines of other tests, and of those of other packages beside them, have that name, too.
 	b.kill(b.root+"/", "guest=berth-"+string(other.Instance))
-	b.start(b.cmd.Path)
+	b.start()
 
 	expect(other.Instance, compute.PowerStopped, "its QEMU is gone")
 	list, err := d.List(t.Context())

@@ -21,7 +21,6 @@ import (
 // says so, and how to go without, instead of that libvirt is away.
 func TestEmulatorHangs(t *testing.T) {
 	t.Parallel()
-	program := need(t)
 	b := unstarted(t)
 	bin := filepath.Join(b.root, "bin")
 	asked := filepath.Join(bin, "asked")
@@ -29,7 +28,7 @@ func TestEmulatorHangs(t *testing.T) {
 	b.ok(os.Mkdir(bin, 0o700))
 	script := "#!/bin/sh\necho \"$@\" >>" + asked + "\nexec sleep 1000000\n" // its PATH says that it is this test's
 	b.ok(os.WriteFile(filepath.Join(bin, "qemu-system-x86_64"), []byte(script), 0o700))
-	b.start(program)
+	b.start()
 	o := Options{URI: session, Socket: b.socket(), Options: host.Options{
 		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc",
 	}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
@@ -79,6 +80,8 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 	}
 	await := func(power compute.PowerState, again func()) {
 		t.Helper()
+		waits, cancel := context.WithTimeout(t.Context(), hypervisortest.Patience)
+		defer cancel()
 		for {
 			again() // what happened before Events listened is never told
 			select {
@@ -86,7 +89,7 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 				if e.Instance == one && e.Power == power {
 					return
 				}
-			case <-t.Context().Done():
+			case <-waits.Done():
 				t.Fatalf("no event says %s", power)
 			default:
 			}

@@ -198,7 +198,7 @@ func (b *bench) killed(id compute.InstanceID) {
 // await looks until it is so.
 func (b *bench) await(what string, so func() bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), hypervisortest.Patience)
 	defer cancel()
 	for !so() {
 		if !hypervisor.Pause(ctx, 20*time.Millisecond) {

@@ -205,7 +205,7 @@ func (b *bench) up(id compute.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var printed []byte
-	ctx, cancel := context.WithTimeout(b.t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), hypervisortest.Patience)
 	defer cancel()
 	for n := 0; n <= b.seen[id]; n = strings.Count(string(printed), says) {
 		if !hypervisor.Pause(ctx, 50*time.Millisecond) {
