@@ -3,7 +3,6 @@
 package hypervisortest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
@@ -140,7 +138,7 @@ func RefusalsSayWhy(t *testing.T, g Guests) {
 func GuestPanics(t *testing.T, g Guests) {
 	g.launch(t, first, g.Panics)
 	for range 2 {
-		await(t, "panic", func() bool {
+		Await(t, "panic", func() bool {
 			m := only(t, g.Driver)
 			return m.Power == compute.PowerStopped && m.Why == compute.GuestPanicked
 		})
@@ -220,7 +218,7 @@ func GuestCallsHost(t *testing.T, g Guests) {
 		for try := 1; ; try++ {
 			called.Store(0)
 			g.launch(t, first, func(s *hypervisor.Spec) { g.Calls(s, loopback.Addr().(*net.TCPAddr).Port) })
-			await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
+			Await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
 			printed := g.printed(t, first)
 			if try == 1 {
 				g.warnsOfOpen(t, x.network, x.reaches)
@@ -259,21 +257,9 @@ func (g Guests) warnsOfOpen(t *testing.T, network string, open bool) {
 // becomes looks until the only machine is in this state: a busy hypervisor has not told of it at once.
 func becomes(t *testing.T, d hypervisor.Driver, want compute.PowerState) (m hypervisor.Machine) {
 	t.Helper()
-	await(t, "the machine is "+want.String(), func() bool {
+	Await(t, "the machine is "+want.String(), func() bool {
 		m = only(t, d)
 		return m.Power == want
 	})
 	return m
-}
-
-// await looks until it is so.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	for !so() {
-		if !hypervisor.Pause(ctx, 20*time.Millisecond) {
-			t.Fatalf("the test ends before %s", what)
-		}
-	}
 }

@@ -4,7 +4,6 @@ package hypervisortest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -42,7 +41,7 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	}
 	tool := func(args ...string) func() {
 		return func() {
-			ctx, cancel := context.WithTimeout(t.Context(), Patience)
+			ctx, cancel := Waiting(t)
 			defer cancel()
 			for {
 				out, err := exec.CommandContext(ctx, "qemu-img", args...).CombinedOutput()

@@ -210,7 +210,7 @@ func events(t *testing.T, s Subject) {
 	s.launch(t, first)
 	await := func(power compute.PowerState, again func()) {
 		t.Helper()
-		waits, cancel := context.WithTimeout(t.Context(), Patience)
+		waits, cancel := Waiting(t)
 		defer cancel()
 		retry := time.NewTicker(time.Second) // what happened before Events listened is never told
 		defer retry.Stop()
@@ -231,7 +231,7 @@ func events(t *testing.T, s Subject) {
 	await(compute.PowerStopped, func() { start(); s.Kill(first) })
 	await(compute.PowerRunning, start)
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := Receive(t, "the end of Events", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("Events ended with %v", err)
 	}
 }

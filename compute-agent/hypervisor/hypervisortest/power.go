@@ -109,10 +109,6 @@ func paused(t *testing.T, s Subject) {
 	s.empty(t)
 }
 
-// Patience is longer than any guest takes to boot or to shut down, on a machine that is busy and has no KVM. No test
-// waits for it; one whose wait is over says what it waited for, where the end of all tests' time would say less.
-const Patience = 8 * time.Minute
-
 func softStop(t *testing.T, s Subject) {
 	if !s.Driver.Capabilities().SoftStop {
 		return
@@ -183,7 +179,7 @@ func deafStop(t *testing.T, s Subject) {
 func (s Subject) goodbyes(t *testing.T, want int) {
 	t.Helper()
 	said := func() int { return strings.Count(s.printed(t, first), s.Goodbye) }
-	await(t, "the goodbye is on the console", func() bool { return said() >= want }) // another process may write it
+	Await(t, "the goodbye is on the console", func() bool { return said() >= want }) // another process may write it
 	if n := said(); n != want {
 		t.Errorf("the guest said goodbye %d times, want %d", n, want)
 	}

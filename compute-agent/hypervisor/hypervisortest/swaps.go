@@ -34,7 +34,9 @@ func Swaps(t *testing.T, g guesttest.Guest, dir string) []Swap {
 	ok(t, os.WriteFile(file, secret, 0o600))
 	tool := func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command("qemu-img", args...).CombinedOutput(); err != nil {
+		ctx, cancel := Waiting(t)
+		defer cancel()
+		if out, err := exec.CommandContext(ctx, "qemu-img", args...).CombinedOutput(); err != nil {
 			t.Fatalf("qemu-img %v: %v: %s", args, err, out)
 		}
 	}
@@ -91,7 +93,7 @@ func swapped(t *testing.T, s Subject) {
 		booted := func() {
 			t.Helper()
 			boots++
-			await(t, swap.Name+": a guest is up", func() bool {
+			Await(t, swap.Name+": a guest is up", func() bool {
 				printed := s.printed(t, first)
 				if swap.Is != "" && strings.Contains(printed, swap.Is) {
 					t.Fatalf("%s: the guest reads what is there now: %q", swap.Name, printed)

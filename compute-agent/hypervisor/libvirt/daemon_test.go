@@ -6,7 +6,6 @@ package libvirt
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -16,11 +15,9 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 )
 
@@ -123,8 +120,8 @@ func (d *daemon) said() string {
 	return string(said)
 }
 
-// withoutKVM starts libvirtd, where that may be, with a file that nobody may read in place of /dev/kvm: on some hosts
-// what asks KVM hangs, and libvirt does.
+// withoutKVM runs libvirtd with an unreadable file in place of /dev/kvm, in its own mount namespace: on some hosts QEMU
+// hangs when it uses KVM, and libvirt runs QEMU to learn what it can do.
 const withoutKVM = `
 [ ! -e /dev/kvm ] || mount --bind "$1" /dev/kvm
 exec setpriv --ambient-caps=-all --inh-caps=-all "$0"`
@@ -133,7 +130,15 @@ exec setpriv --ambient-caps=-all --inh-caps=-all "$0"`
 func (d *daemon) start() {
 	d.t.Helper()
 	in := func(name string) string { return filepath.Join(d.root, name) }
-	d.cmd = exec.Command("/bin/sh", "-c", withoutKVM, d.program, in("none"))
+	d.cmd = exec.Command(d.program)
+	if os.Getuid() == 0 {
+		d.cmd = exec.Command("/bin/sh", "-c", withoutKVM, d.program, in("none"))
+		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: somebody, GidMappings: somebody,
+			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}, // for withoutKVM
+		}
+	}
 	d.cmd.Env = append(
 		os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"),
 		"XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+d.cache,
@@ -143,13 +148,6 @@ func (d *daemon) start() {
 	d.ok(err)
 	defer log.Close()
 	d.cmd.Stdout, d.cmd.Stderr = log, log
-	if os.Getuid() == 0 {
-		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
-		d.cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: somebody, GidMappings: somebody,
-			AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}, // for withoutKVM
-		}
-	}
 	if err = d.cmd.Start(); err != nil {
 		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" || !errors.Is(err, syscall.EPERM) {
 			d.t.Fatal(err)
@@ -158,34 +156,34 @@ func (d *daemon) start() {
 	}
 	d.buried = make(chan struct{})
 	go func(cmd *exec.Cmd, buried chan struct{}) { _ = cmd.Wait(); close(buried) }(d.cmd, d.buried)
-	ctx, cancel := context.WithTimeout(d.t.Context(), 4*time.Minute)
-	defer cancel()
-	for {
-		if c, err := net.Dial("unix", d.socket()); err == nil {
-			c.Close()
-			return
-		}
+	hypervisortest.Await(d.t, "libvirtd to answer", func() bool {
 		select {
 		case <-d.buried:
 			d.t.Fatalf("libvirtd ended: %s", d.said())
 		default:
 		}
-		if !hypervisor.Pause(ctx, 10*time.Millisecond) {
-			d.t.Fatalf("libvirtd does not answer: %s", d.said())
+		c, err := net.Dial("unix", d.socket())
+		if err == nil {
+			c.Close()
 		}
-	}
+		return err == nil
+	})
 }
 
 // stop kills it and waits for its end; what it has started goes on.
 func (d *daemon) stop() {
+	d.t.Helper()
+	if d.buried == nil {
+		return // it never ran
+	}
 	_ = d.cmd.Process.Kill()
-	<-d.buried
+	hypervisortest.Receive(d.t, "libvirtd's end", d.buried)
 }
 
 // virsh is what an operator does by hand.
 func (d *daemon) virsh(args ...string) string {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hypervisortest.Patience) // used in cleanups, too
+	ctx, cancel := hypervisortest.Waiting(d.t)
 	defer cancel()
 	out, err := exec.CommandContext(
 		ctx, "virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...,
@@ -220,16 +218,13 @@ func processes(with []string) (pids []int) {
 // kill ends such processes and waits until they are gone.
 func (d *daemon) kill(with ...string) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hypervisortest.Patience)
-	defer cancel()
-	for pids := processes(with); len(pids) > 0; pids = processes(with) {
+	hypervisortest.Await(d.t, "the end of processes", func() bool {
+		pids := processes(with)
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		if !hypervisor.Pause(ctx, 10*time.Millisecond) {
-			d.t.Fatalf("processes %v do not end", pids)
-		}
-	}
+		return len(pids) == 0
+	})
 }
 
 // freeze makes it silent.

@@ -34,10 +34,14 @@ type listener struct {
 	known map[compute.InstanceID]compute.PowerState // nil until all was looked at once
 }
 
-// listen hears until ctx or the connection ends. The library may be cut off, and
-// only so: a stream of its events that is called off while one comes blocks it
-// for ever, and one that begins while the connection ends is never ended by it.
+// listen hears until ctx or the connection ends. The library blocks for ever where a stream of events is canceled
+// while an event comes, and never ends one that begins while the connection ends. To cancel with c.gone is safe: the
+// last read was before, so no event can come.
 func (e *listener) listen(ctx context.Context) error {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	silent := time.AfterFunc(longTime, giveUp) // a libvirt that answers nothing, until there are changes to wait for
+	defer silent.Stop()
 	c, hangUp, err := e.d.connect(ctx)
 	if err != nil {
 		return err
@@ -47,7 +51,9 @@ func (e *listener) listen(ctx context.Context) error {
 		hangUp()
 		return err
 	}
+	silent.Stop()
 	defer func() {
+		silent.Reset(shortTime) // it may not answer a goodbye either
 		hangUp()
 		for range changes {
 		}

@@ -64,7 +64,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 	go func() { ended <- d.Events(ctx, func(e hypervisor.Event) { told <- e }) }()
 	expect := func(id compute.InstanceID, power compute.PowerState, detail string) {
 		t.Helper()
-		waits, cancel := context.WithTimeout(t.Context(), hypervisortest.Patience)
+		waits, cancel := hypervisortest.Waiting(t)
 		defer cancel()
 		for {
 			select {
@@ -77,15 +77,16 @@ func TestDaemonIsRestarted(t *testing.T) {
 			}
 		}
 	}
-	for listens := false; !listens; {
+	b.await("the first event", func() bool {
 		b.virsh("suspend", string(one))
 		b.virsh("resume", string(one))
 		select {
 		case e := <-told:
-			listens = e.Instance == one && e.Power == compute.PowerRunning
+			return e.Instance == one && e.Power == compute.PowerRunning
 		case <-time.After(time.Second):
+			return false
 		}
-	}
+	})
 	before := b.qemus("")
 
 	b.stop()
@@ -125,7 +126,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 		t.Errorf("destroyed from outside, and List gives %+v", list[0])
 	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := hypervisortest.Receive(t, "the end of Events", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("Events ended with %v", err)
 	}
 	b.ok(d.Destroy(t.Context(), one))

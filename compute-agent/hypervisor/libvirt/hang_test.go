@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 )
 
 // On a host whose KVM hangs, so does the QEMU that libvirt asks what it can do, and libvirt's answer with it: an agent
@@ -36,16 +35,9 @@ func TestEmulatorHangs(t *testing.T) {
 	defer giveUp()
 	answer := make(chan error, 1)
 	go func() { _, err := Open(ctx, o); answer <- err }()
-	for {
-		if _, err := os.Stat(asked); err == nil {
-			break
-		}
-		if !hypervisor.Pause(t.Context(), 20*time.Millisecond) {
-			t.Fatal("the test ends before libvirt has asked its QEMU")
-		}
-	}
+	hypervisortest.Await(t, "libvirt to ask its QEMU", func() bool { _, err := os.Stat(asked); return err == nil })
 	giveUp()
-	err := <-answer
+	err := hypervisortest.Receive(t, "Open's answer", answer)
 	if !errors.Is(err, errLost) || !strings.Contains(err.Error(), "with KVM, which hangs on some hosts") ||
 		!strings.Contains(err.Error(), "docs/REAL-HOST.md") || !strings.Contains(err.Error(), "accel to tcg") {
 		t.Errorf("the agent ends with %v", err)

@@ -26,7 +26,7 @@ var errLost = errors.New("the connection to libvirt ended in the middle of a cal
 // conn is a connection for one call or a few.
 type conn struct {
 	*libvirt.Libvirt
-	gone context.Context // ends when nothing is read from it any more
+	gone context.Context // canceled when a read has failed, after which none follows
 }
 
 // short calls libvirt, which will not take long, so that a context that ends
@@ -99,6 +99,7 @@ func (d dialer) Read(b []byte) (int, error) {
 	n, err := d.Conn.Read(b)
 	if err != nil {
 		d.end()
+		_ = d.Close()
 	}
 	return n, err
 }

@@ -80,7 +80,7 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 	}
 	await := func(power compute.PowerState, again func()) {
 		t.Helper()
-		waits, cancel := context.WithTimeout(t.Context(), hypervisortest.Patience)
+		waits, cancel := hypervisortest.Waiting(t)
 		defer cancel()
 		for {
 			again() // what happened before Events listened is never told
@@ -120,7 +120,7 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 		return err
 	}))
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := hypervisortest.Receive(t, "the end of Events", ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("Events ended with %v", err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
@@ -198,13 +197,7 @@ func (b *bench) killed(id compute.InstanceID) {
 // await looks until it is so.
 func (b *bench) await(what string, so func() bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), hypervisortest.Patience)
-	defer cancel()
-	for !so() {
-		if !hypervisor.Pause(ctx, 20*time.Millisecond) {
-			b.t.Fatalf("the test ends before %s", what)
-		}
-	}
+	hypervisortest.Await(b.t, what, so)
 }
 
 // up waits until a guest has said once more that it is up.

@@ -104,7 +104,9 @@ func TestMachineOutlivesItsAgent(t *testing.T) {
 	b.ok(err)
 	program := filepath.Join(dir, "agent") // a copy, for the folder of the first may be closed to others
 	b.ok(os.WriteFile(program, self, 0o755))
-	cmd := exec.Command(program, "-test.run", "^TestMachineOutlivesItsAgent$")
+	cmd := exec.Command(
+		program, "-test.run", "^TestMachineOutlivesItsAgent$", "-test.timeout", hypervisortest.Patience.String(),
+	)
 	cmd.Env = append(os.Environ(), "BERTH_TEST_AGENT="+dir, "BERTH_REQUIRE_QEMU=", "TMPDIR=/tmp")
 	cmd.Dir = dir
 	if os.Getuid() == 0 {

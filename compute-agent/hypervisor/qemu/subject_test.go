@@ -186,11 +186,7 @@ func (b *bench) pause(id compute.InstanceID) {
 // await looks until it is so.
 func (b *bench) await(what string, so func() bool) {
 	b.t.Helper()
-	for !so() {
-		if !hypervisor.Pause(b.t.Context(), 20*time.Millisecond) {
-			b.t.Fatalf("the test ends before %s", what)
-		}
-	}
+	hypervisortest.Await(b.t, what, so)
 }
 
 // up waits until a guest has said once more that it is up.
@@ -205,7 +201,7 @@ func (b *bench) up(id compute.InstanceID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var printed []byte
-	ctx, cancel := context.WithTimeout(b.t.Context(), hypervisortest.Patience)
+	ctx, cancel := hypervisortest.Waiting(b.t)
 	defer cancel()
 	for n := 0; n <= b.seen[id]; n = strings.Count(string(printed), says) {
 		if !hypervisor.Pause(ctx, 50*time.Millisecond) {
@@ -226,7 +222,7 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	b.theirs = cmd.Process.Pid
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	b.t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	b.t.Cleanup(func() { _ = cmd.Process.Kill(); hypervisortest.Receive(b.t, "the end of somebody else's QEMU", ended) })
 	b.await("exec", func() bool { _, ok, _ := host.This().Inspect(cmd.Process.Pid); return ok })
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
 		select {

@@ -30,7 +30,7 @@ type report struct {
 	output      map[string][]string // of tests and packages that go on, by package and test
 	failed      map[string]int      // tests, by package
 	detector    map[string]bool     // packages in which the race detector ended
-	late        map[string]bool     // packages whose time is over
+	dying       map[string]bool     // packages that panicked or were ended, after which all is said of that
 	bad         []string            // packages that failed
 	skipped     map[string][]string // tests, by why
 }
@@ -38,7 +38,7 @@ type report struct {
 func newReport(w io.Writer, total int) *report {
 	return &report{
 		w: w, total: total, output: map[string][]string{}, failed: map[string]int{}, detector: map[string]bool{},
-		late: map[string]bool{}, skipped: map[string][]string{},
+		dying: map[string]bool{}, skipped: map[string][]string{},
 	}
 }
 
@@ -67,7 +67,8 @@ func (t *report) read(r io.Reader) error {
 
 var (
 	detectorEnds = regexp.MustCompile(`^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation$)`)
-	timedOut     = regexp.MustCompile(`^panic: test timed out after `)
+	dies         = regexp.MustCompile(`^(panic: |fatal error: |SIGQUIT: |SIGSEGV: |ThreadSanitizer: CHECK failed|\*\*\* Test killed )`)
+	paused       = regexp.MustCompile(`^=== PAUSE `)
 	because      = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
 )
 
@@ -77,7 +78,7 @@ func (t *report) add(e event) {
 	case "build-output":
 		fmt.Fprint(t.w, e.Output)
 	case "output":
-		if t.late[e.Package] = t.late[e.Package] || timedOut.MatchString(e.Output); t.late[e.Package] {
+		if t.dying[e.Package] = t.dying[e.Package] || dies.MatchString(e.Output); t.dying[e.Package] {
 			key = e.Package + " " // go test gives it to any test, even to one of which it says then that it passed
 		}
 		t.output[key] = append(t.output[key], e.Output)
@@ -116,7 +117,7 @@ func (t *report) finish(e event) {
 	t.done++
 	if e.Action == "fail" {
 		t.bad = append(t.bad, e.Package)
-		fmt.Fprint(t.w, strings.Join(t.output[e.Package+" "], "")) // what the race detector says, or where all stood
+		fmt.Fprint(t.w, strings.Join(t.output[e.Package+" "], "")) // what the race detector says, or all goroutines
 		t.broken(e.Package)
 	}
 	word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "--"}[e.Action]
@@ -127,10 +128,14 @@ func (t *report) finish(e event) {
 // nowhere that these tests failed.
 func (t *report) broken(p string) {
 	for _, key := range slices.Sorted(maps.Keys(t.output)) {
-		if test, of := strings.CutPrefix(key, p+" "); of && test != "" {
-			fmt.Fprintf(t.w, "BROKEN OFF %s\n%s", key, strings.Join(t.output[key], ""))
-			delete(t.output, key)
+		test, of := strings.CutPrefix(key, p+" ")
+		if !of || test == "" {
+			continue
 		}
+		if said := t.output[key]; !paused.MatchString(said[len(said)-1]) { // those wait for their turn
+			fmt.Fprintf(t.w, "BROKEN OFF %s\n%s", key, strings.Join(said, ""))
+		}
+		delete(t.output, key)
 	}
 }
 
@@ -147,6 +152,7 @@ func (t *report) died(n int) string {
 func (t *report) forget(p string) {
 	t.bad = slices.DeleteFunc(t.bad, func(b string) bool { return b == p })
 	delete(t.detector, p)
+	delete(t.dying, p)
 	t.done--
 }
 

@@ -53,6 +53,8 @@ FAILED after 3s: a
 func TestBrokenOff(t *testing.T) {
 	const events = `{"Action":"output","Package":"a","Test":"TestOne","Output":"    one_test.go:7: half way\n"}
 {"Action":"output","Package":"a","Test":"TestTwo","Output":"--- PASS: TestTwo\n"}
+{"Action":"output","Package":"a","Test":"TestLater","Output":"=== RUN   TestLater\n"}
+{"Action":"output","Package":"a","Test":"TestLater","Output":"=== PAUSE TestLater\n"}
 {"Action":"output","Package":"ab","Test":"TestOther","Output":"    other_test.go:7: goes on\n"}
 {"Action":"output","Package":"a","Test":"TestTwo","Output":"panic: test timed out after 20m0s\n"}
 {"Action":"output","Package":"a","Test":"TestTwo","Output":"\trunning tests:\n\t\tTestOne (20m0s)\n"}
