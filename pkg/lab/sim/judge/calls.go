@@ -43,7 +43,7 @@ func checkCalls(r *Recording) (wrong []Violation) {
 		return nil
 	}
 	denied := func(c Claimed) bool { return r.denied(c.Claim) } // its record lies there again, whatever it waits for
-	waits, often := r.waitsBeside(denied), walks
+	waits, often := append(r.waitsBeside(denied), r.copies()...), walks
 	if len(r.Schedule.World.Hosts) > 1 {
 		often *= besides
 	}
@@ -70,6 +70,26 @@ func checkCalls(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// copies are the records of work that was published before: where a host claims one, the others lie there until hosts
+// that may have them come to them. As work of an affinity group that is offered to a host, to all, and to a host again.
+func (r *Recording) copies() (list []waiting) {
+	queued := map[work]compute.Instance{}
+	for _, w := range r.Log {
+		if i := w.Instance; i.State == compute.StateQueued {
+			queued[work{i.ID, i.Attempt}] = i
+		}
+	}
+	before := map[work]bool{}
+	for _, b := range r.Builds {
+		k := work{b.Instance, b.Attempt}
+		if i, known := queued[k]; known && before[k] {
+			list = append(list, waiting{span: span{b.Seen, b.Deadline}, instance: i})
+		}
+		before[k] = true
+	}
+	return list
 }
 
 // endedInQueues is how much work ended while it waited.

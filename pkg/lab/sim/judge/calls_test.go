@@ -48,12 +48,23 @@ func TestCheckCalls(t *testing.T) {
 			call(r)
 		})
 	}
+	// doubled has what was claimed published once more before.
+	doubled := func(call func(*Recording)) func(*Recording) {
+		return alone(func(r *Recording) {
+			again := r.Builds[0]
+			again.Seen, again.Deadline = moment(2.6), moment(70)
+			r.Builds = append(r.Builds, again)
+			call(r)
+		})
+	}
 	sees(t, checkCalls, map[string]func(*Recording){
 		"right: nothing waits":                             calls("host-2", 50, mostCalls),
 		"host-2 asked for work 16 times":                   calls("host-2", 50, mostCalls+1),
 		"right: vm-1 came into a queue, and is not for it": alone(calls("host-2", 2.5, mostCalls+3*2+2)),
 		"host-2 asked for work 24 times":                   alone(calls("host-2", 2.5, mostCalls+3*2+3)),
 		"right: it was claimed, and lies there again":      refused(calls("host-2", 2.5, mostCalls+3*2+2)),
+		"right: a copy of it lies there":                   doubled(calls("host-2", 50, mostCalls+3*2)),
+		"host-2 asked for work 22 times":                   doubled(calls("host-2", 50, mostCalls+3*2+1)),
 		"right: another host walks there too":              calls("host-2", 2.5, mostCalls+2*3*2+2),
 		"host-2 asked for work 30 times":                   calls("host-2", 2.5, mostCalls+2*3*2+3),
 		"right: what ended in queues is dropped":           ended(5, calls("host-2", 100, mostCalls+5*2)),
