@@ -159,6 +159,8 @@ func (r *Recording) hopeless() (wrong []Violation) {
 		switch givesBack := i.Boot.Reservation() != "" || r.partNamed(i.Boot.Name); {
 		case i.IsPlaceholder():
 			continue // room is held on whatever host has it
+		case r.anothers(b):
+			continue // a copy of its record was claimed in vain, and what is said of that counts nothing
 		case givesBack && (!r.Schedule.Decides() || r.overAlready(b)):
 			continue // its set gave back before anybody heard of that, or it is in another room
 		}
@@ -172,6 +174,14 @@ func (r *Recording) hopeless() (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// anothers says whether another host was granted the attempt of which a call failed.
+func (r *Recording) anothers(b Broke) bool {
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		i := w.Instance
+		return i.ID == b.Instance && i.Attempt == b.Attempt && i.State.OnHost() && i.Host != b.Host
+	})
 }
 
 // overAlready says whether a later attempt was decided before a conductor can have heard of a call that failed.

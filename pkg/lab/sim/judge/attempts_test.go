@@ -87,6 +87,10 @@ func TestCheckAttempts(t *testing.T) {
 			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
 			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
 		},
+		"right: host-1 has it, and a copy fails elsewhere": func(r *Recording) {
+			r.Broke = []Broke{{moment(2.7), "host-2", madeID, 1, "Prepare", compute.FailureRequest, false}}
+			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
+		},
 		"right: its set has given back the attempt that no host can build": givenBack(2.6, 0, ""),
 		"right: that is heard later":                                       givenBack(3, 0.01, ""),
 		"attempt 2 begins on host-2 at 9.000s":                             givenBack(2.8, 0, ""),
