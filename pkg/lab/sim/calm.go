@@ -314,13 +314,19 @@ func (w *play) askQuotas() {
 	}
 	for n := range w.World.Nodes {
 		for _, p := range w.Projects() {
-			before := logged(p)
-			if used, err := w.quotaBy(n, p); err != nil {
+			seen, err := judge.QuotaSeen{}, error(nil)
+			for end := time.Now().Add(listTime); time.Now().Before(end); { // it reads the log, too
+				seen = judge.QuotaSeen{Project: p, Before: logged(p)}
+				seen.Used, err = w.quotaBy(n, p)
+				seen.After = logged(p)
+				if err != nil || seen.Used.Equal(seen.After) || !w.sleep(time.Second) {
+					break
+				}
+			}
+			if err != nil {
 				w.rec.AddViolation("API", "", "node %d does not say what %s uses: %v", n+1, p, err)
 			} else {
-				w.rec.Quotas = append(
-					w.rec.Quotas, judge.QuotaSeen{Project: p, Used: used, Before: before, After: logged(p)},
-				)
+				w.rec.Quotas = append(w.rec.Quotas, seen)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package judge
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -60,7 +61,7 @@ func checkDenied(r *Recording) (wrong []Violation) {
 }
 
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
-// the rule of a group, as work is published again with such a denial; or beside a kept claim of a set, where it is
+// the rule of a group, as work is published again with such a denial; for a fence, which is in memory alone; or beside a kept claim of a set, where it is
 // repeated, or where an effect that no change led to was sent before it and is not answered yet, so that no position is
 // written with it (decision 0085), as while a fault holds that up and for a while after. Where such an effect was
 // decided a moment before, the claim may be decided otherwise until its position is committed.
@@ -72,6 +73,7 @@ func (r *Recording) mayForget(d Denied) bool {
 		}
 	}
 	byRule := d.Reason != nil && d.Reason.Code == compute.GroupRule
+	byFence := d.Reason != nil && strings.Contains(d.Reason.Detail, "declared dead")
 	i := r.last()[d.Instance]
 	ofSet := i.Boot.Set().ID != ""
 	seen := d.Seen.Sub(r.Start)
@@ -79,7 +81,7 @@ func (r *Recording) mayForget(d Denied) bool {
 	if r.besideEffect(i.Project, d.At) {
 		until += committed
 	}
-	return byRule || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, until))
+	return byRule || byFence || ofSet && (times > 1 || r.Schedule.DelaysEffects(seen-recovers, until))
 }
 
 // committed is how long after a host was told the position of what no record carries is committed at the latest.

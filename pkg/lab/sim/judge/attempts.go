@@ -114,7 +114,7 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 		if b.Instance != i.ID || b.Attempt != i.Attempt {
 			continue
 		}
-		if b.Seen.Add(reckoned).Before(due) {
+		if b.Seen.Add(r.reckons()).Before(due) {
 			return broken("attempts", i.ID, b.Seen,
 				"attempt %d of %s comes into its queue at %s, and %d failed by %s: %s is to pass",
 				i.Attempt, i.Boot.Name, r.At(b.Seen), len(i.Failures), r.At(i.ChangedAt), pause)
@@ -128,7 +128,7 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 		}
 	}
 	for _, g := range r.Given {
-		if g.Spec.Instance == i.ID && g.Spec.Attempt == i.Attempt && g.At.Add(reckoned).Before(due) {
+		if g.Spec.Instance == i.ID && g.Spec.Attempt == i.Attempt && g.At.Add(r.reckons()).Before(due) {
 			return broken(
 				"attempts",
 				i.ID,

@@ -51,6 +51,11 @@ func TestCheckAttempts(t *testing.T) {
 			fails(r, 4, compute.FailureHost)
 			again(r, 5, "host-1")
 		},
+		"right: its conductor's clock is fast": func(r *Recording) {
+			r.Schedule.World.Clocks = []schedule.Clock{{Who: "conductor-1", Drift: 0.0005}}
+			fails(r, 4, compute.FailureHost)
+			again(r, 4.8, "host-1")
+		},
 		"attempt 2 of vm-1 comes into its queue at 4.800s": func(r *Recording) {
 			fails(r, 4, compute.FailureHost)
 			again(r, 4.8, "host-1")

@@ -132,13 +132,12 @@ func losesJournalOf(f schedule.Fault, h compute.HostID) bool {
 	return f.LosesJournal() && (f.Who == string(h) || f.Who == "")
 }
 
-// restored is how long, from then on until all was placed, the partition of an instance was restored from the log after
-// turns that were too large, where an agent speaks of machines that another's journal has: its conductor has heard no
-// host yet each time, and believes the agent only once it has listened for as long as if it had just taken over.
+// restored is how long, from then on until all was placed, the partition of an instance was taken over, or restored from
+// the log after turns that were too large, where an agent speaks of machines that another's journal has: its conductor
+// has heard no host yet each time, and believes the agent only once it has listened for a while.
 func (r *Recording) restored(id compute.InstanceID, from time.Time) time.Duration {
 	loses := func(h schedule.Host) bool { return r.losesJournal(h.ID) }
-	if id == "" || r.Schedule.World.TurnBytes == 0 ||
-		!r.Schedule.Clones() && !slices.ContainsFunc(r.Schedule.World.Hosts, loses) {
+	if id == "" || !r.Schedule.Clones() && !slices.ContainsFunc(r.Schedule.World.Hosts, loses) {
 		return 0
 	}
 	partition := wire.Partition(r.last()[id].Project, r.Schedule.World.Partitions)

@@ -148,17 +148,14 @@ func TestCheckEnded(t *testing.T) {
 			restored("claimed", 4096)(r)
 			placed(r, 179)
 		},
-		"I6: 2m1s after": func(r *Recording) { restored("claimed", 4096)(r); placed(r, 181) },
-		"I6: 1m59s after everything": func(r *Recording) { // no turn is too large
-			restored("claimed", 0)(r)
-			placed(r, 179)
-		},
-		"I6: 1m59s after everything was": func(r *Recording) { // another partition
+		"I6: 2m1s after":                 func(r *Recording) { restored("claimed", 4096)(r); placed(r, 181) },
+		"right: it was taken over at 90": func(r *Recording) { restored("claimed", 0)(r); placed(r, 179) },
+		"I6: 1m59s after everything": func(r *Recording) { // another partition
 			restored("claimed", 4096)(r)
 			r.Owners[1].Partition = 1
 			placed(r, 179)
 		},
-		"I6: 1m59s after everything was up": func(r *Recording) { // no journal is lost
+		"I6: 1m59s after everything was": func(r *Recording) { // no journal is lost
 			restored("claimed", 4096)(r)
 			r.Schedule.Faults = nil
 			placed(r, 179)

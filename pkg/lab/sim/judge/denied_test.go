@@ -102,6 +102,12 @@ func TestCheckDeniedOfASet(t *testing.T) {
 			denied(1, 2.8)(r)
 			r.Denials[0].Reason = &compute.Reason{Code: compute.GroupRule}
 		},
+		"right: its host was declared dead, for all that was known": func(r *Recording) {
+			denied(1, 2.8)(r)
+			r.Denials[0].Reason = &compute.Reason{
+				Code: compute.AttemptOver, Detail: "the host was declared dead after it had claimed this",
+			}
+		},
 		"right: so it is, and told late": func(r *Recording) {
 			denied(1, 2.8)(r)
 			r.Denials[0].Reason, r.Denials[0].Seen = &compute.Reason{Code: compute.GroupRule}, moment(30)

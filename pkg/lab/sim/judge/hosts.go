@@ -29,7 +29,7 @@ func checkKept(r *Recording) (wrong []Violation) {
 		}
 		i, ok := r.meant(e)
 		next, late := r.next(i, e.At)
-		late = late && !takenAway(i, next) && !r.givenUpBesideACopy(i, next, e.At)
+		late = late && !takenAway(i, next) && !r.givenUpUnheard(i, next, e.At)
 		if ok && i.State == compute.StateActive && (late || next.State == compute.StateError && !preempted(next)) {
 			wrong = append(wrong, broken("kept", e.Instance, e.At,
 				"%s was active on %s, and was destroyed there", i.Boot.Name, i.Host)...)
@@ -38,13 +38,16 @@ func checkKept(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// givenUpBesideACopy says whether a placeholder was given up by its host, which begins nothing, and is offered again
-// late: while a copy of its host speaks, too, neither's word counts. So it is for what takenAway is true of.
-func (r *Recording) givenUpBesideACopy(i, next compute.Instance, at time.Time) bool {
-	return i.IsPlaceholder() && next.State == compute.StateQueued && r.beginsNothing(i.Host, at) &&
-		slices.ContainsFunc(r.Clones, func(c Cloned) bool {
-			return c.Of == i.Host && c.From.Before(at.Add(keptTime)) && c.To.After(at)
-		})
+// givenUpUnheard says whether a placeholder was given up by its host, which begins nothing, and is offered again late:
+// while a copy of its host speaks, too, neither's word counts, and what the host says may come late. So it is for what
+// takenAway is true of.
+func (r *Recording) givenUpUnheard(i, next compute.Instance, at time.Time) bool {
+	copied := slices.ContainsFunc(r.Clones, func(c Cloned) bool {
+		return c.Of == i.Host && c.From.Before(at.Add(keptTime)) && c.To.After(at)
+	})
+	from := at.Sub(r.Start)
+	unheard := copied || !r.Schedule.Decides() || r.Schedule.Hides(i.Host, from, from+keptTime)
+	return i.IsPlaceholder() && next.State == compute.StateQueued && r.beginsNothing(i.Host, at) && unheard
 }
 
 // losesMachines says whether what hosts have may be wiped, or be declared dead.

@@ -96,7 +96,13 @@ func TestCheckKeptAndLost(t *testing.T) {
 	sees(t, checkKept, map[string]func(*Recording){
 		"right: a placeholder that its drained host gave up": givenUp(func(*Recording) {}),
 		"vm-1 was active on host-1, and was destroyed there": givenUp(func(r *Recording) { r.Clones = nil }),
-		"vm-1 was active on host-1, and was destroyed":       givenUp(func(r *Recording) { r.Asks = r.Asks[:1] }),
+		"right: its host is mute when it gives it up": givenUp(func(r *Recording) {
+			r.Clones = nil
+			r.Schedule.Faults = append(r.Schedule.Faults, schedule.Fault{
+				At: 40, For: 150, Kind: schedule.FaultMute, Who: "host-1",
+			})
+		}),
+		"vm-1 was active on host-1, and was destroyed": givenUp(func(r *Recording) { r.Asks = r.Asks[:1] }),
 		"vm-1 was active on host-1, and was": givenUp(func(r *Recording) {
 			for i := range r.Log {
 				r.Log[i].Instance.Boot.AsPlaceholder(compute.Placeholder{})

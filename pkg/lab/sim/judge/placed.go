@@ -183,6 +183,11 @@ const (
 	verySlowHears = 50 // up to 37 were seen
 )
 
+// cutsOff are the faults after which a conductor reads what hosts say before what the catalog has become meanwhile.
+var cutsOff = []string{
+	schedule.FaultLink, schedule.FaultPause, schedule.FaultMute, schedule.FaultDeaf, schedule.FaultOff,
+}
+
 // deafConductor says whether a conductor was cut off from a broker, or was very slow, from soon after one moment until
 // shortly before another, or a broker was away as long, or told of former leaders or coordinators. What is in the
 // catalog may be unknown to the conductor as long: it cannot read the catalog from that broker, and decides boots by
@@ -191,8 +196,9 @@ func (r *Recording) deafConductor(from, to time.Time) bool {
 	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
 		begun, by := r.Start.Add(f.At.Duration()), f.By.Duration()
 		slow := f.Kind == schedule.FaultSlow && by >= verySlow && to.Sub(from) < quotaHeard+verySlowHears*by
+		cut := slices.Contains(cutsOff, f.Kind) || slow
 		deaf := f.Kind == schedule.FaultNode || f.Key == schedule.Stale ||
-			(f.Kind == schedule.FaultLink || slow) && strings.HasPrefix(f.Who, "conductor-")
+			cut && strings.HasPrefix(f.Who, "conductor-")
 		return deaf && begun.Before(from.Add(quotaHeard)) && to.Before(begun.Add(f.For.Duration()+quotaHeard))
 	})
 }

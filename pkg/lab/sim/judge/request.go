@@ -35,7 +35,9 @@ type field struct{ name, got, want string }
 // checkRequest: what is in the log and in queues, and what hypervisors are asked to
 // prepare, is what the client asked for. Each instance is said once for each of the three.
 func checkRequest(r *Recording) []Violation {
-	s := &sameness{asked: r.withReserved(r.wanted()), labels: r.labelsGiven(), said: map[string]bool{}}
+	s := &sameness{
+		asked: r.withReserved(r.wanted()), labels: r.labelsGiven(), reckons: r.reckons(), said: map[string]bool{},
+	}
 	names := map[compute.InstanceID]string{}
 	for _, w := range r.Log {
 		if !w.Removed && w.Instance.Boot.Name != "" {
@@ -54,10 +56,11 @@ func checkRequest(r *Recording) []Violation {
 
 // sameness compares with what was asked for.
 type sameness struct {
-	asked  map[string]Wanted
-	labels labelsGiven
-	said   map[string]bool
-	wrong  []Violation
+	asked   map[string]Wanted
+	labels  labelsGiven
+	reckons time.Duration
+	said    map[string]bool
+	wrong   []Violation
 }
 
 func (s *sameness) compare(where string, id compute.InstanceID, at time.Time, name string, fields []field) {
@@ -112,7 +115,7 @@ func (s *sameness) record(w Written) {
 		contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, data, x)...)
 	if !i.QueuedAt.IsZero() {
 		fields = append(fields, needs(i.Queue, i.Resources, i.Required, x)...)
-		fields = append(fields, ends(i.Deadline, w.Seen, x))
+		fields = append(fields, ends(i.Deadline, w.Seen, x, s.reckons))
 	}
 	s.compare("the record", i.ID, w.Seen, i.Boot.Name, fields)
 }
@@ -141,16 +144,19 @@ func needs(q compute.QueueName, res compute.Resources, required []compute.Trait,
 // reckons from the last record that it read.
 const reckoned = 100 * time.Millisecond
 
+// reckons is how far one may be here. The longer a conductor with a fast clock lives, the further it is.
+func (r *Recording) reckons() time.Duration { return max(reckoned, r.Schedule.World.Drifts()) }
+
 // ends holds that a deadline is as far as was asked for from a time at which it may have
 // begun: after the client asked, and before it was seen. An
 // evacuation begins it anew, and what is for a reservation waits from its beginning on. A placeholder waits until its
 // reservation ends.
-func ends(deadline, seen time.Time, x Wanted) field {
+func ends(deadline, seen time.Time, x Wanted, reckons time.Duration) field {
 	if !x.Until.IsZero() {
 		return field{"the end of its wait", deadline.Format(time.StampMilli), x.Until.Truncate(time.Millisecond).Format(time.StampMilli)}
 	}
 	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.logged()) ||
-		began.After(seen.Add(reckoned)) && began.After(x.Begins.Add(reckoned)) {
+		began.After(seen.Add(reckons)) && began.After(x.Begins.Add(reckons)) {
 		return field{"the end of its wait", deadline.Format(time.StampMilli),
 			fmt.Sprintf("%s from %s on", x.Boot.Deadline, x.Began.Format(time.StampMilli))}
 	}
@@ -168,7 +174,7 @@ func (s *sameness) build(b Published) {
 		{"its project", string(b.Project), string(x.Project)},
 		{"avoid", fmt.Sprint(b.Avoid), fmt.Sprint(x.Boot.Avoid)},
 		{"host", "any", anyHost(x.Boot.Host)},
-		endsOf(b, x),
+		endsOf(b, x, s.reckons),
 	}, contents(b.Image, s.labels.without(b.Instance, b.Metadata, b.Seen), b.SSHKeys, compute.UserData(b.UserData), x)...)
 	s.compare("the work", b.Instance, b.Seen, b.Name, append(fields, needs(b.Queue, b.Resources, b.Required, x)...))
 }

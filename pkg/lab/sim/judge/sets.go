@@ -127,11 +127,11 @@ func (r *Recording) ruled(name string) bool { return r.memberNamed(name) || r.pa
 const setTry = 2 * time.Minute
 
 // endsOf is until when the work of a boot may be taken. That of a set is offered for as long as a try lasts.
-func endsOf(b Published, x Wanted) field {
+func endsOf(b Published, x Wanted, reckons time.Duration) field {
 	if x.Set != "" && b.Deadline.Sub(b.At) == setTry { // of a later try than the first
 		x.Boot.Deadline = min(x.Boot.Deadline, setTry)
 	}
-	return ends(b.Deadline, b.Seen, x)
+	return ends(b.Deadline, b.Seen, x, reckons)
 }
 
 // gaveBack says whether a record is one of a set that gave back what it had, and tries again, or of what was offered to a
