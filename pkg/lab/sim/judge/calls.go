@@ -228,13 +228,29 @@ func checkDrained(r *Recording) (wrong []Violation) {
 		}
 		closed := last.State == compute.HostDisabled || last.State == compute.HostDraining
 		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack ||
-			r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
+			r.partOfTaken(w.Instance, w.Host, last.Seen) || r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
 			continue
 		}
 		wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s",
 			w.Host, last.State, r.At(last.Seen), w.Instance)...)
 	}
 	return wrong
+}
+
+// partOfTaken says whether a host had begun with another part of a set by then that it took whole: it has taken all of
+// it, and begins with each part when a slot is free.
+func (r *Recording) partOfTaken(id compute.InstanceID, h compute.HostID, by time.Time) bool {
+	for _, b := range r.Wholes {
+		is := func(id compute.InstanceID) bool {
+			return slices.ContainsFunc(b.Parts, func(p compute.Build) bool { return p.Instance == id })
+		}
+		if is(id) && slices.ContainsFunc(r.Given, func(g Given) bool {
+			return g.Host == h && g.Spec.Instance != id && is(g.Spec.Instance) && !g.At.After(by.Add(time.Second))
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // seenLate is how much later than it was so a beacon may say that a host is closed: two

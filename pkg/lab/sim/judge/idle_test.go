@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -114,7 +115,34 @@ func TestCheckIdle(t *testing.T) {
 			r.Claims = []Claimed{{moment(to), c}}
 		}
 	}
+	// late has so much lie in front that is past its deadline, of which one was claimed before.
+	late := func(n int) func(*Recording) {
+		return func(r *Recording) {
+			waits(2, 13.1)(r)
+			for i := range n {
+				id := compute.InstanceID(fmt.Sprint("late-", i))
+				b := compute.Build{Instance: id, Attempt: 1, Queue: "m1.small", Deadline: moment(5)}
+				r.Builds = append(r.Builds, Published{moment(1), b})
+			}
+			r.Claims = append(r.Claims, Claimed{moment(3), compute.Report{Instance: "late-0", Attempt: 1}})
+		}
+	}
+	// beside has another wait in the same queue since 1 s, told to a host.
+	beside := func(to schedule.Seconds, told compute.InstanceID) func(*Recording) {
+		return func(r *Recording) {
+			waits(2, to)(r)
+			i := r.Log[0].Instance
+			i.ID, i.Boot.Name = "vm-9", "vm-9"
+			r.logged(1, i)
+			r.Told = []Told{{Host: "host-2", Build: compute.Build{Instance: told}}}
+		}
+	}
 	sees(t, checkIdle, map[string]func(*Recording){
+		"right: four that are late lie in front":   late(4),
+		"vm-1 waits in m1.small from 2.000s":       late(3),
+		"right: a host was rung in vain before":    beside(11.9, "vm-9"),
+		"vm-1 waits in m1.small from 2.000s to 12": beside(12.1, "vm-9"),
+		"vm-1 waits in m1.small from 2.000s to 11": beside(11.9, "vm-8"),
 		"right: soon":                     waits(2, 8.9),
 		"vm-1 waits in m1.small from 2.0": waits(2, 9.1),
 		"right: it came late":             waits(20, 42.9),

@@ -86,7 +86,7 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		}
 		tries[b.Instance][b.Attempt] = true
 		k := try{work{b.Instance, b.Attempt}, b.Host}
-		most := int(asked[names[b.Instance]].Boot.Attempts)
+		most := int(asked[names[b.Instance]].Boot.Attempts) * (1 + r.preemptedBefore(b))
 		switch n := len(tries[b.Instance]); {
 		case tried[k] > 0 && tried[k] >= r.offered(k.work, b.Host, b.At):
 			wrong = append(wrong, broken("image", b.Instance, b.At, "attempt %d of %s fails on %s twice, by its image",
@@ -100,6 +100,18 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 		tried[k]++
 	}
 	return wrong
+}
+
+// preemptedBefore is how often what a call was about had been taken away: it waits again with all of its attempts.
+func (r *Recording) preemptedBefore(b Broke) (times int) {
+	for _, w := range r.Log {
+		i := w.Instance
+		again := i.State == compute.StateQueued && i.Reason != nil && i.Reason.Code == compute.Preempted
+		if i.ID == b.Instance && again && w.Seen.Before(b.At) {
+			times++
+		}
+	}
+	return times
 }
 
 // offered is how often a host may have begun an attempt: as often as it was in its queue or in the host's stream. A
@@ -164,8 +176,9 @@ func (r *Recording) failedByImage(id compute.InstanceID, f compute.Failure) bool
 
 // behindOthers is how much longer work may wait for a host that offers, beside work of a
 // broken image, that avoids hosts, or whose flavor was another: each of those is left to others twice, for two seconds.
+// So is one member of a group, of which conductors may publish one more than hosts may have.
 func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
-	n := 0
+	n, members := 0, 0
 	for _, x := range r.wanted() {
 		broken := slices.ContainsFunc(
 			r.Schedule.World.Bad,
@@ -174,6 +187,9 @@ func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
 		if x.Queue == q && (broken || len(x.Boot.Avoid) > 0 || r.Schedule.Resizes(x.Boot.Flavor)) {
 			n++
 		}
+		if x.Queue == q && x.Boot.Group() != "" {
+			members = 1
+		}
 	}
-	return time.Duration(n) * 4 * time.Second
+	return time.Duration(n+members) * 2 * leftFor
 }

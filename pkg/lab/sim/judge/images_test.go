@@ -68,6 +68,15 @@ func TestCheckImages(t *testing.T) {
 			ends(r, compute.AttemptsExhausted, "image debian is broken")
 			fails(r, 20, 4)
 		},
+		"right: it was preempted, and has all its attempts again": func(r *Recording) {
+			ends(r, compute.AttemptsExhausted, "image debian is broken")
+			fails(r, 20, 4)
+			last := r.Log[len(r.Log)-1].Instance
+			taken := r.Log[0].Instance
+			taken.Reason = &compute.Reason{Code: compute.Preempted}
+			r.logged(6, taken)
+			r.logged(10, last)
+		},
 		"attempt 2 of vm-1 fails on host-2 twice": func(r *Recording) {
 			fails(r, 20, 2)
 			fails(r, 21, 2)

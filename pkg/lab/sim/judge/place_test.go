@@ -76,10 +76,17 @@ func TestCheckPrompt(t *testing.T) {
 	}
 	const normal, high = compute.PriorityNormal, compute.PriorityHigh
 	sees(t, checkPrompt, map[string]func(*Recording){
-		"right: soon":                       waits(2.9, 1, normal),
-		"vm-1 waited 3.2s for a host":       waits(3.2, 1, normal),
-		"right: its queue is made first":    waits(4.9, 1, high),
-		"vm-1 waited 5.2s for a host":       waits(5.2, 1, high),
+		"right: soon":                    waits(2.9, 1, normal),
+		"vm-1 waited 3.2s for a host":    waits(3.2, 1, normal),
+		"right: its queue is made first": waits(4.9, 1, high),
+		"vm-1 waited 5.2s for a host":    waits(5.2, 1, high),
+		"right: a host was rung in vain for another": func(r *Recording) {
+			waits(5.9, 1, normal)(r)
+			i := r.Log[0].Instance
+			i.ID, i.Boot.Name = "vm-9", "vm-9"
+			r.logged(1, i)
+			r.Told = []Told{{Host: "host-1", Build: compute.Build{Instance: "vm-9"}}}
+		},
 		"right: that may be left alone":     waits(19.9, 2, high),
 		"vm-1 waited 20.2s for a host that": waits(20.2, 2, high),
 		"right: behind eight others":        behind(8, 1.5, 8.9),

@@ -373,7 +373,11 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 				bound += settles
 			}
 		}
-		if wait := i.StartingAt.Sub(i.QueuedAt); !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
+		wait := i.StartingAt.Sub(i.QueuedAt)
+		if wait > bound && r.besideRuled(i, i.QueuedAt) {
+			bound += firstRing
+		}
+		if !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
 			wrong = append(
 				wrong,
 				broken("I6", i.ID, i.StartingAt, "%s waited %s for a host that had room", i.Boot.Name, wait)...)

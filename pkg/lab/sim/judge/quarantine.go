@@ -28,7 +28,8 @@ func checkQuarantine(r *Recording) []Violation {
 		}
 		for _, q := range r.quarantines(h.ID) {
 			for _, g := range r.Given {
-				if g.Host == h.ID && g.At.After(q.from.Add(time.Second)) && g.At.Before(q.to) {
+				if g.Host == h.ID && g.At.After(q.from.Add(time.Second)) && g.At.Before(q.to) &&
+					!r.partOfTaken(g.Spec.Instance, h.ID, q.from) {
 					return broken("quarantine", g.Spec.Instance, g.At,
 						"%d starts failed in a row on %s until %s, and it begins with another at %s, before %s",
 						mostStarts, h.ID, r.At(q.from), r.At(g.At), r.At(q.to))

@@ -110,7 +110,7 @@ func (r *Recording) sound() (span, time.Duration) {
 		return span{r.Start, end}, slack // and orphanTime
 	case r.Schedule.LostFor() > 0:
 		lost := r.Schedule.LostFor().Duration()
-		return span{r.Start, end}, min(max(2*lost, firstRing), lost+rungAgain, unrungTime) + idleTime + slack
+		return span{r.Start, end}, min(max(3*lost, firstRing), lost+rungAgain, unrungTime) + idleTime + slack
 	case onlyRings:
 		return span{r.Start, end}, unrungTime + slack
 	}
@@ -133,6 +133,12 @@ func checkIdle(r *Recording) (wrong []Violation) {
 		}
 		if w.late {
 			most += rungAgain
+		}
+		if wait.to.Sub(wait.from) > most {
+			most += r.behindLate(w)
+			if r.besideRuled(w.instance, w.from) {
+				most += firstRing
+			}
 		}
 		if wait.to.Sub(wait.from) <= most {
 			continue
@@ -161,6 +167,39 @@ func checkIdle(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// behindLate is how much longer work may wait behind what was past its deadline: a host leaves that to others once, for two
+// seconds.
+func (r *Recording) behindLate(w waiting) time.Duration {
+	q, _ := lineOf(w.instance)
+	late := map[work]bool{}
+	for _, b := range slices.Concat(r.Builds, r.Wholes) {
+		if b.Queue == q && b.Seen.Before(w.to) && b.Deadline.Before(w.to) {
+			late[work{b.Instance, b.Attempt}] = true
+		}
+	}
+	for _, c := range r.Claims {
+		delete(late, work{c.Instance, c.Attempt})
+	}
+	return time.Duration(len(late)) * leftFor
+}
+
+// besideRuled says whether other work seemed to lie in the same queue lately for which hosts were rung in vain: what its
+// group or set decides, or what was told to one host.
+func (r *Recording) besideRuled(i compute.Instance, at time.Time) bool {
+	q, _ := lineOf(i)
+	for n, w := range r.Log {
+		x := w.Instance
+		if lay, _ := lineOf(x); x.State != compute.StateQueued || x.ID == i.ID || lay != q || w.Seen.After(at) {
+			continue
+		}
+		told := slices.ContainsFunc(r.Told, func(t Told) bool { return t.Instance == x.ID })
+		if (told || r.ruled(x.Boot.Name)) && r.over(n).After(at.Add(-rungAgain)) {
+			return true
+		}
+	}
+	return false
 }
 
 func earliest(a, b time.Time) time.Time {
