@@ -36,7 +36,10 @@ type answer struct {
 func (s *sender) run(ctx context.Context) {
 	defer s.running.Wait()
 	for ctx.Err() == nil {
-		batch := s.batch()
+		batch, late := s.batch()
+		if late {
+			s.acked(nil) // it was waited for
+		}
 		if len(batch) == 0 {
 			select {
 			case <-s.news:
@@ -143,8 +146,8 @@ func (s *sender) land(parts ...*part) {
 	}
 }
 
-// repeat sends again what a destination did not acknowledge, until it has all of it. After a failure nobody knows
-// whether a record is there; sending it again does no harm.
+// repeat sends again what a destination did not acknowledge, until it has all of it that is not too late. After a failure
+// nobody knows whether a record is there; sending it again does no harm.
 func (s *sender) repeat(ctx context.Context, p *part) {
 	for pause := s.retry; len(p.failed) > 0; pause = min(2*pause, 30*s.retry) {
 		wait := service.Jitter(pause)
@@ -152,8 +155,8 @@ func (s *sender) repeat(ctx context.Context, p *part) {
 		if !service.Sleep(ctx, wait) {
 			return
 		}
-		list := p.failed
-		p = &part{to: p.to, open: len(list)}
+		list, late := timely(p.failed, time.Now())
+		p = &part{to: p.to, open: len(list), unfit: late}
 		s.reporter.SendEach(ctx, records(list), func(i int, err error) { s.answered(p, list[i], err) })
 		s.land(p)
 	}

@@ -23,7 +23,7 @@ import (
 //
 // For each destination one part is under way at a time: what is said of an instance arrives in the order in which it
 // was put, and the counters of signed records only rise (hostkey.Heard). That bounds the goroutines, too. What waits to
-// be said again anyway is not said twice.
+// be said again anyway is not said twice, and what is tooLate is not said at all.
 type sender struct {
 	reporter   Reporter
 	log        *zap.Logger
@@ -51,7 +51,8 @@ type said struct {
 	beacon bool
 	rec    wire.Record
 	to     destination
-	number int // counted from 1, in the order put
+	number int       // counted from 1, in the order put
+	since  time.Time // when it was said last
 }
 
 type saidKey struct {
@@ -99,7 +100,7 @@ func (s *sender) wake() {
 // about the instance was said in between, it goes behind that: conductors believe what arrives last. It keeps the number,
 // so that what waits until the first is acknowledged (settled, greeted) waits for this now.
 func (s *sender) queue(x said) {
-	x.to, x.key = s.destinationOf(x.rec), keyOf(x)
+	x.to, x.key, x.since = s.destinationOf(x.rec), keyOf(x), time.Now()
 	i, again := s.at[x.key]
 	switch {
 	case !again:
@@ -165,13 +166,15 @@ const mostAtOnce = 500
 
 // batch takes out the oldest ones for destinations that are not busy: from now on they are on their way. Of what is
 // sent at once a part may come late, when brokers refuse something; so what was said last of an instance waits until
-// all before it has come.
-func (s *sender) batch() []said {
+// all before it has come. It says whether something was left out because it is too late.
+func (s *sender) batch() (out []said, dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out, left []said
+	var left []said
 	about, full := map[compute.InstanceID]bool{}, false
-	for _, x := range s.waiting {
+	waiting, late := timely(s.waiting, time.Now())
+	s.settled(late)
+	for _, x := range waiting {
 		if s.busy[x.to] {
 			left = append(left, x)
 			continue
@@ -189,16 +192,39 @@ func (s *sender) batch() []said {
 	for _, x := range out {
 		s.busy[x.to] = true
 	}
-	if len(out) > 0 {
+	if len(out)+len(late) > 0 {
 		s.keep(left)
 	}
-	return out
+	return out, len(late) > 0
 }
 
-// settle counts what Kafka has, or will never take.
+// tooLate says whether what was said so long ago holds no more: the work for which a machine was to go may have found a
+// host since. It is asked again for as long as it holds (makeRoom).
+func (x said) tooLate(now time.Time) bool {
+	return x.report != nil && x.report.Op == compute.ReportPreempt && now.Sub(x.since) > lateLook
+}
+
+// timely divides a list.
+func timely(list []said, now time.Time) (timely, late []said) {
+	for _, x := range list {
+		if x.tooLate(now) {
+			late = append(late, x)
+		} else {
+			timely = append(timely, x)
+		}
+	}
+	return timely, late
+}
+
+// settle counts what Kafka has, or will never get.
 func (s *sender) settle(list []said) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settled(list)
+}
+
+// settled is called with the lock held.
+func (s *sender) settled(list []said) {
 	for _, x := range list {
 		delete(s.open, x.number)
 	}

@@ -70,6 +70,68 @@ func (p picky) SendEach(_ context.Context, recs []wire.Record, told func(i int, 
 	p.got <- took
 }
 
+// cutOff takes nothing until it is back.
+type cutOff struct {
+	back atomic.Bool
+	mu   sync.Mutex
+	got  []string
+}
+
+func (c *cutOff) Send(context.Context, ...wire.Record) error { return nil }
+
+func (c *cutOff) SendEach(_ context.Context, recs []wire.Record, told func(i int, err error)) {
+	for i, r := range recs {
+		if !c.back.Load() {
+			told(i, compute.Unavailable("the broker", errors.New("cut off")))
+			continue
+		}
+		c.mu.Lock()
+		c.got = append(c.got, string(r.Value))
+		c.mu.Unlock()
+		told(i, nil)
+	}
+}
+
+// What a machine was to go for may have found a host when the word comes, so it is not said late, whether it waits or was
+// tried before. All else is said, and counts.
+func TestAWishThatIsTooLateIsNotSaid(t *testing.T) {
+	for long, want := range map[time.Duration]string{lateLook / 2: "claim tried waits", 2 * lateLook: "claim"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			c := &cutOff{}
+			o := Options{Reporter: c, Log: zap.NewNop(), Timing: Timing{Retry: 100 * time.Millisecond}}
+			s := newSender(o, func([]said) {})
+			wish := func(n int, says string) said {
+				return said{
+					report: &compute.Report{Op: compute.ReportPreempt, Instance: id(n)},
+					rec:    wire.Record{Topic: "reports", Key: []byte("p"), Value: []byte(says)},
+				}
+			}
+			claim := wish(1, "claim")
+			claim.report.Op = compute.ReportClaim
+			s.say(claim, wish(2, "tried"))
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.run(ctx)
+			}()
+			time.Sleep(time.Second)
+			s.say(wish(3, "waits"))
+			time.Sleep(long - time.Second)
+			c.back.Store(true)
+			time.Sleep(10 * time.Second)
+			cancel()
+			<-ended
+			if got := strings.Join(c.got, " "); got != want {
+				t.Errorf("cut off for %s: %q comes, want %q", long, got, want)
+			}
+			if put, done := s.progress(); put != 3 || done != 3 {
+				t.Errorf("cut off for %s: of %d %d are settled", long, put, done)
+			}
+		})
+	}
+}
+
 // What can never be sent is left out, and holds up nothing.
 func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
