@@ -140,8 +140,8 @@ func TestCheckIdle(t *testing.T) {
 	sees(t, checkIdle, map[string]func(*Recording){
 		"right: four that are late lie in front":   late(4),
 		"vm-1 waits in m1.small from 2.000s":       late(3),
-		"right: a host was rung in vain before":    beside(11.9, "vm-9"),
-		"vm-1 waits in m1.small from 2.000s to 12": beside(12.1, "vm-9"),
+		"right: a host was rung in vain before":    beside(24.9, "vm-9"),
+		"vm-1 waits in m1.small from 2.000s to 25": beside(25.1, "vm-9"),
 		"vm-1 waits in m1.small from 2.000s to 11": beside(11.9, "vm-8"),
 		"right: soon":                     waits(2, 8.9),
 		"vm-1 waits in m1.small from 2.0": waits(2, 9.1),

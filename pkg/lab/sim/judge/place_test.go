@@ -81,7 +81,7 @@ func TestCheckPrompt(t *testing.T) {
 		"right: its queue is made first": waits(4.9, 1, high),
 		"vm-1 waited 5.2s for a host":    waits(5.2, 1, high),
 		"right: a host was rung in vain for another": func(r *Recording) {
-			waits(5.9, 1, normal)(r)
+			waits(18.9, 1, normal)(r)
 			i := r.Log[0].Instance
 			i.ID, i.Boot.Name = "vm-9", "vm-9"
 			r.logged(1, i)

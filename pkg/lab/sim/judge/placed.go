@@ -375,7 +375,7 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		}
 		wait := i.StartingAt.Sub(i.QueuedAt)
 		if wait > bound && r.besideRuled(i, i.QueuedAt) {
-			bound += firstRing
+			bound += rungAgain
 		}
 		if !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
 			wrong = append(

@@ -137,7 +137,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 		if wait.to.Sub(wait.from) > most {
 			most += r.behindLate(w)
 			if r.besideRuled(w.instance, w.from) {
-				most += firstRing
+				most += rungAgain
 			}
 		}
 		if wait.to.Sub(wait.from) <= most {
