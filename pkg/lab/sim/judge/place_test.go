@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -86,6 +87,15 @@ func TestCheckPrompt(t *testing.T) {
 			i.ID, i.Boot.Name = "vm-9", "vm-9"
 			r.logged(1, i)
 			r.Told = []Told{{Host: "host-1", Build: compute.Build{Instance: "vm-9"}}}
+		},
+		"right: its share was taken until then": func(r *Recording) {
+			waits(5.9, 1, normal)(r)
+			r.Schedule.World.Share = 1
+			i := r.Log[0].Instance
+			i.ID, i.Boot.Name = "vm-9", "vm-9"
+			r.Log = slices.Insert(r.Log, 0, Written{Seen: moment(1), Instance: i})
+			i.State = compute.StateStarting
+			r.Log = slices.Insert(r.Log, 2, Written{Seen: moment(5), Instance: i})
 		},
 		"right: that may be left alone":     waits(19.9, 2, high),
 		"vm-1 waited 20.2s for a host that": waits(20.2, 2, high),

@@ -377,6 +377,9 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 		if wait > bound && r.besideRuled(i, i.QueuedAt) {
 			bound += rungAgain
 		}
+		if wait > bound {
+			wait = i.StartingAt.Sub(latest(i.QueuedAt, r.letGo(i.ID)))
+		}
 		if !r.ruled(i.Boot.Name) && !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
 			wrong = append(
 				wrong,

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -30,6 +31,18 @@ func (r *Recording) crowded(n int) (last time.Time) {
 		return r.over(n)
 	}
 	return last
+}
+
+// letGo is when the last moment was in which others of its project may have kept an instance in the conductor that waits
+// for its first host; zero: they did at no time.
+func (r *Recording) letGo(id compute.InstanceID) time.Time {
+	n := slices.IndexFunc(r.Log, func(w Written) bool {
+		return w.Instance.ID == id && w.Instance.State == compute.StateQueued
+	})
+	if n < 0 {
+		return time.Time{}
+	}
+	return r.crowded(n)
 }
 
 // window is how many builds of a project conductors put into a queue at least.
