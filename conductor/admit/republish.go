@@ -194,6 +194,9 @@ func (s *step) published(in Published) {
 		e.pub.told != in.Told {
 		return
 	}
+	if in.Outcome != Delivered && (e.pub.told || e.pub.state == pending) {
+		e.pub.republished = max(0, e.pub.republished-1) // a broker that was away for long does not put it off
+	}
 	switch {
 	case in.Outcome == TopicGone && e.inst.Whole() != "":
 		s.decideWhole(s.setOf(e.inst), "")
@@ -201,11 +204,9 @@ func (s *step) published(in Published) {
 		s.end(e, topicGone(e.inst))
 	case e.pub.told:
 		e.pub.landed = in.Outcome == Delivered
+		s.reschedule(e)
 	case e.pub.state != pending:
 	case in.Outcome != Delivered, !s.sameTopic(e):
-		if in.Outcome != Delivered {
-			e.pub.republished = max(0, e.pub.republished-1) // a broker that was away for long does not put it off
-		}
 		e.pub.state = unknown
 		s.reschedule(e)
 	default:

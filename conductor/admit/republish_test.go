@@ -45,6 +45,19 @@ func TestTheNextAttemptIsNotLate(t *testing.T) {
 	}
 }
 
+// TestABrokerThatWasAwayPutsNothingOff: what did not reach its queue, or its host's stream, is tried as often as at first.
+func TestABrokerThatWasAwayPutsNothingOff(t *testing.T) {
+	for boot, want := range map[string]string{
+		"boot 1": "+30s -> publish to m1.small: 1 attempt 1", "boot 1 host=h1": "+30s -> tell h1: build 1 attempt 1",
+	} {
+		s := newStory(t)
+		said := s.tell(t, boot+strings.Repeat("\nsent 1 failed\n+30s", 4))
+		if n := strings.Count(said, want); n != 4 {
+			t.Errorf("%s, and %d of four times it is tried after 30 s:\n%s", boot, n, said)
+		}
+	}
+}
+
 // TestABackOffIsLoaded: what waits for its next attempt is not taken for work that may be lost.
 func TestABackOffIsLoaded(t *testing.T) {
 	s := New(Defaults())
