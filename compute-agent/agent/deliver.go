@@ -23,7 +23,7 @@ type part struct {
 	open   int // records not answered yet
 	acked  []said
 	failed []said
-	unfit  []said // no broker will ever take these
+	unfit  []said // no broker will ever have these
 	err    error  // why the last of failed did
 }
 
@@ -146,8 +146,8 @@ func (s *sender) land(parts ...*part) {
 	}
 }
 
-// repeat sends again what a destination did not acknowledge, until it has all of it that is not too late. After a failure
-// nobody knows whether a record is there; sending it again does no harm.
+// repeat sends again what a destination did not acknowledge, until it has all of it that is not too late. After a
+// failure nobody knows whether a record is there; sending it again does no harm.
 func (s *sender) repeat(ctx context.Context, p *part) {
 	for pause := s.retry; len(p.failed) > 0; pause = min(2*pause, 30*s.retry) {
 		wait := service.Jitter(pause)

@@ -92,8 +92,8 @@ func (c *cutOff) SendEach(_ context.Context, recs []wire.Record, told func(i int
 	}
 }
 
-// What a machine was to go for may have found a host when the word comes, so it is not said late, whether it waits or was
-// tried before. All else is said, and counts.
+// What a machine was to go for may have found a host when the word comes, so it is not said late, whether it waits or
+// was tried before. All else is said, and counts.
 func TestAWishThatIsTooLateIsNotSaid(t *testing.T) {
 	for long, want := range map[time.Duration]string{lateLook / 2: "claim tried waits", 2 * lateLook: "claim"} {
 		synctest.Test(t, func(t *testing.T) {

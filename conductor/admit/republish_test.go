@@ -45,7 +45,8 @@ func TestTheNextAttemptIsNotLate(t *testing.T) {
 	}
 }
 
-// TestABrokerThatWasAwayPutsNothingOff: what did not reach its queue, or its host's stream, is tried as often as at first.
+// TestABrokerThatWasAwayPutsNothingOff: what did not reach its queue, or its host's stream, is tried as often as at
+// first.
 func TestABrokerThatWasAwayPutsNothingOff(t *testing.T) {
 	for boot, want := range map[string]string{
 		"boot 1": "+30s -> publish to m1.small: 1 attempt 1", "boot 1 host=h1": "+30s -> tell h1: build 1 attempt 1",

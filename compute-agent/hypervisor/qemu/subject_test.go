@@ -222,7 +222,10 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	b.theirs = cmd.Process.Pid
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	b.t.Cleanup(func() { _ = cmd.Process.Kill(); hypervisortest.Receive(b.t, "the end of somebody else's QEMU", ended) })
+	b.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		hypervisortest.Receive(b.t, "the end of somebody else's QEMU", ended)
+	})
 	b.await("exec", func() bool { _, ok, _ := host.This().Inspect(cmd.Process.Pid); return ok })
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
 		select {

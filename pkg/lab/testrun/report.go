@@ -67,9 +67,10 @@ func (t *report) read(r io.Reader) error {
 
 var (
 	detectorEnds = regexp.MustCompile(`^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation$)`)
-	dies         = regexp.MustCompile(`^(panic: |fatal error: |SIGQUIT: |SIGSEGV: |ThreadSanitizer: CHECK failed|\*\*\* Test killed )`)
-	paused       = regexp.MustCompile(`^=== PAUSE `)
-	because      = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
+	dies         = regexp.MustCompile(
+		`^(panic: |fatal error: |SIGQUIT: |SIGSEGV: |ThreadSanitizer: CHECK failed|\*\*\* Test killed )`,
+	)
+	because = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
 )
 
 func (t *report) add(e event) {
@@ -132,7 +133,7 @@ func (t *report) broken(p string) {
 		if !of || test == "" {
 			continue
 		}
-		if said := t.output[key]; !paused.MatchString(said[len(said)-1]) { // those wait for their turn
+		if said := t.output[key]; !strings.HasPrefix(said[len(said)-1], "=== PAUSE ") { // those wait for their turn
 			fmt.Fprintf(t.w, "BROKEN OFF %s\n%s", key, strings.Join(said, ""))
 		}
 		delete(t.output, key)

@@ -61,10 +61,11 @@ func checkDenied(r *Recording) (wrong []Violation) {
 }
 
 // mayForget says whether the next owner of a partition may decide a claim otherwise that was denied (decision 0074): by
-// the rule of a group, as work is published again with such a denial; for a fence, which is in memory alone; or beside a kept claim of a set, where it is
-// repeated, or where an effect that no change led to was sent before it and is not answered yet, so that no position is
-// written with it (decision 0085), as while a fault holds that up and for a while after. Where such an effect was
-// decided a moment before, the claim may be decided otherwise until its position is committed.
+// the rule of a group, as work is published again with such a denial; for a fence, which is in memory alone; or beside
+// a kept claim of a set, where it is repeated, or where an effect that no change led to was sent before it and is not
+// answered yet, so that no position is written with it (decision 0085), as while a fault holds that up and for a while
+// after. Where such an effect was decided a moment before, the claim may be decided otherwise until its position is
+// committed.
 func (r *Recording) mayForget(d Denied) bool {
 	times := 0
 	for _, c := range r.Claims {

@@ -169,8 +169,8 @@ func checkIdle(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// behindLate is how much longer work may wait behind what was past its deadline: a host leaves that to others once, for two
-// seconds.
+// behindLate is how much longer work may wait behind what was past its deadline: a host leaves that to others once, for
+// two seconds.
 func (r *Recording) behindLate(w waiting) time.Duration {
 	q, _ := lineOf(w.instance)
 	late := map[work]bool{}
