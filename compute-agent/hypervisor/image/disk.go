@@ -4,6 +4,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,10 +36,20 @@ func (s *Store) Make(ctx context.Context, file, name string, img Image, r comput
 	case img.Disk == "":
 		return nil
 	}
-	if err := Run(ctx, s.program, args...); err != nil {
+	if err := own(file); err != nil {
 		return err
 	}
-	return os.Chmod(file, 0o600) // it is the guest's alone
+	return Run(ctx, s.program, args...)
+}
+
+// own makes a file that is the guest's alone from the first: who has opened it reads it for good. qemu-img keeps the mode
+// of a file that is there.
+func own(file string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
 // Run runs a program. Its error is the last complaint that the program printed.

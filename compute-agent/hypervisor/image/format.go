@@ -34,14 +34,18 @@ func probed(begin []byte) string {
 	return "raw"
 }
 
-// bootable says whether a file begins as one of the kernels does that QEMU boots: Linux
-// for x86, ELF (PVH), multiboot.
-func bootable(begin []byte) bool {
-	if len(begin) >= 0x206 && string(begin[0x202:0x206]) == "HdrS" || bytes.HasPrefix(begin, []byte("\x7fELF")) {
-		return true
-	}
-	for at := 0; at+4 <= len(begin); at += 4 {
-		if binary.LittleEndian.Uint32(begin[at:]) == 0x1badb002 {
+// bootable says whether a file begins as one of the kernels does that are booted: Linux for x86, ELF (PVH).
+func bootable(begin []byte) bool { return linux(begin) || bytes.HasPrefix(begin, []byte("\x7fELF")) }
+
+func linux(begin []byte) bool { return len(begin) >= 0x206 && string(begin[0x202:0x206]) == "HdrS" }
+
+// multiboot says whether QEMU would load a file as a multiboot kernel, as it does whatever else the file is, Linux
+// alone excepted: by the first such header whose sum is zero.
+func multiboot(begin []byte) bool {
+	const magic = 0x1badb002
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(begin[at:]) }
+	for at := 0; at+12 <= len(begin) && !linux(begin); at += 4 {
+		if word(at) == magic && word(at)+word(at+4)+word(at+8) == 0 {
 			return true
 		}
 	}

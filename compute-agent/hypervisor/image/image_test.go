@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -96,9 +97,11 @@ func TestFind(t *testing.T) {
 		"qcow2 as raw": {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
 		"vdi as raw": {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest,
 			"format vdi, not raw"},
-		"Linux":     {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
-		"multiboot": {"web/kernel", "1234\x02\xb0\xad\x1b", well, ""},
-		"no kernel": {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
+		"Linux":                          {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
+		"ELF":                            {"web/kernel", "\x7fELF\x02\xb0\xad\x1b123456789", well, ""},
+		"multiboot":                      {"web/kernel", "\x7fELF" + multibootHeader, compute.FailureRequest, "is a multiboot kernel"},
+		"Linux that begins as multiboot": {"web/kernel", multibootHeader + strings.Repeat("x", 0x202-12) + "HdrS", well, ""},
+		"no kernel":                      {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
 		"vhdx as qcow2": {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest,
 			"format vhdx, not qcow2"},
 	} {
@@ -112,6 +115,26 @@ func TestFind(t *testing.T) {
 			if err != nil || string(copied) != c.content || img.Disk != "" && img.Bytes == 0 {
 				t.Errorf("%s: %+v, %v", name, img, err)
 			}
+		}
+	}
+}
+
+const multibootHeader = "\x02\xb0\xad\x1b\x03\x00\x00\x00\xfb\x4f\x52\xe4"
+
+// What an image gives a kernel is text, and cannot be taken for an option of QEMU.
+func TestParameters(t *testing.T) {
+	for line, want := range map[string]string{
+		"quiet\troot=/dev/vda1\n": "quiet\troot=/dev/vda1", "": "", "a -pidfile": "a -pidfile", "ü": "ü",
+		"-pidfile": "begins with", " -uuid\n": "begins with", "a\x00b": "is not text", "\xff": "is not text",
+	} {
+		s := store(t, map[string]string{"web/kernel": "\x7fELF", "web/cmdline": line}, true)
+		img, err := s.Find(t.Context(), "web")
+		if err == nil && img.Append != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v; want %q", line, img.Append, err, want)
+		}
+		var e *hypervisor.Error
+		if err != nil && (!errors.As(err, &e) || e.Class != compute.FailureRequest) {
+			t.Errorf("%q: %v; want the request's fault", line, err)
 		}
 	}
 }
@@ -451,12 +474,17 @@ func TestNoLink(t *testing.T) {
 	}
 	defer os.RemoveAll(elsewhere)
 	s := store(t, map[string]string{"web/kernel": "\x7fELF", "web/initrd": "\x7fELF"}, true)
+	var synced []string
+	s.sync = func(f *os.File) error { synced = append(synced, f.Name()); return f.Sync() }
 	for _, dir := range []string{elsewhere, t.TempDir()} {
 		img := mustFind(t, s)
 		ok(t, s.Link(t.Context(), img, dir))
 		for _, file := range []string{img.In(dir).Kernel, img.In(dir).Initrd} {
 			if b, err := os.ReadFile(file); err != nil || string(b) != "\x7fELF" {
 				t.Errorf("%s: %q, %v", file, b, err)
+			}
+			if dir == elsewhere && !slices.Contains(synced, file) {
+				t.Errorf("%s, a copy, is not written to the disk; %v are", file, synced)
 			}
 		}
 	}
@@ -514,6 +542,33 @@ func TestToolThatFails(t *testing.T) {
 		if err == nil || hypervisor.OfImage(err) != blamed {
 			t.Errorf("qemu-img does %q: %v, which blames the image: %t", does, err, !blamed)
 		}
+	}
+}
+
+// An image that qemu-img would check for years is at fault itself, and no other one waits for it for long.
+func TestCheckWithoutEnd(t *testing.T) {
+	s := store(t, map[string]string{"web.qcow2": qcow(func([]byte) {}), "tool": "#!/bin/sh\nexec sleep 1000\n"}, true)
+	s.program, s.within = filepath.Join(s.dir, "tool"), func(int64) time.Duration { return 10 * time.Millisecond }
+	ok(t, os.Chmod(s.program, 0o755))
+	_, err := s.Find(t.Context(), "web")
+	want(t, "without end", err, compute.FailureHost, "is not through with it after 10ms")
+	ctx, cancel := context.WithCancel(t.Context())
+	s.within = func(int64) time.Duration { cancel(); return time.Hour }
+	if _, err := s.Find(ctx, "web"); !errors.Is(err, context.Canceled) || hypervisor.OfImage(err) {
+		t.Errorf("a caller that gives up: %v, which blames the image: %t", err, hypervisor.OfImage(err))
+	}
+}
+
+// A machine's disk is its own before the first byte is in it.
+func TestDiskIsTheGuestsAlone(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	s := store(t, map[string]string{"tool": "#!/bin/sh\nstat -c %a \"$5\" >\"$5.mode\"\n"}, true)
+	s.program = filepath.Join(s.dir, "tool")
+	ok(t, os.Chmod(s.program, 0o755))
+	file := filepath.Join(t.TempDir(), "disk")
+	ok(t, s.Make(t.Context(), file, "web", Image{}, compute.Resources{compute.DiskGB: 1}))
+	if mode, err := os.ReadFile(file + ".mode"); string(mode) != "600\n" {
+		t.Errorf("while qemu-img makes it, its mode is %q, %v", mode, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 		err = hypervisor.RefuseImage("image file %s was changed while it was copied: leave it alone while it is in use",
 			f.Name())
 	}
-	written := errors.Join(next.Chmod(mode), next.Sync(), next.Close())
+	written := errors.Join(next.Chmod(mode), s.sync(next), next.Close())
 	if err = cmp.Or(err, written); err == nil {
 		err = os.Rename(next.Name(), path)
 	}
@@ -226,8 +226,8 @@ func (s *Store) link(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.clone(ctx, own, f, s.spare) // it is not this call's turn to copy, so none may be swept
-	return errors.Join(err, own.Chmod(info.Mode().Perm()), own.Close())
+	_, err = s.clone(ctx, own, f, s.spare)                                           // it is not this call's turn to copy, so none may be swept
+	return errors.Join(err, own.Chmod(info.Mode().Perm()), s.sync(own), own.Close()) // no start looks at it again
 }
 
 // Sweep removes copies that neither a machine nor a caller of Find has and that are not of an image as it was found

@@ -14,6 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -46,7 +49,10 @@ type Store struct {
 	dir, kept, program string
 	trusted            bool
 	// Spare refuses a copy that takes so many bytes; nil: there is room for any.
-	Spare   func(bytes int64) error
+	Spare func(bytes int64) error
+	// within is how long a check of so many bytes may take; sync has a file written to the disk
+	within  func(bytes int64) time.Duration
+	sync    func(*os.File) error
 	copying chan struct{} // has an entry while a file is copied
 	mu      sync.Mutex
 	sound   map[string]sound // by path
@@ -64,7 +70,7 @@ type sound struct {
 // system of the machines. trusted: a file may be without its sum.
 func NewStore(dir, kept, program string, trusted bool) *Store {
 	return &Store{dir: dir, kept: kept, program: program, trusted: trusted, copying: make(chan struct{}, 1),
-		sound: map[string]sound{}, held: map[string]int{}}
+		sound: map[string]sound{}, held: map[string]int{}, within: checkTime, sync: (*os.File).Sync}
 }
 
 // Find looks an image up and checks it. Its copies stay until LetGo, and then for as long as a machine has them.
@@ -167,7 +173,26 @@ func (s *Store) parameters(ctx context.Context, name string) (string, error) {
 	if err == nil {
 		err = same(f, want, got)
 	}
-	return strings.TrimSpace(string(line)), err
+	if err != nil {
+		return "", err
+	}
+	return text(f.Name(), string(line))
+}
+
+// text refuses parameters that are no words for a kernel. One that begins as an option of QEMU does is mistaken for
+// one by whoever reads the command line of the machine's process; what is not text no process or domain is given.
+func text(name, line string) (string, error) {
+	line = strings.TrimSpace(line)
+	odd := func(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' }
+	switch {
+	case strings.HasPrefix(line, "-"):
+		return "", hypervisor.Reject("image file %s begins with %.40q: no parameter of a kernel begins with a dash; "+
+			"write others", name, line)
+	case !utf8.ValidString(line) || strings.ContainsFunc(line, odd):
+		return "", hypervisor.Reject("image file %s is not text: write the kernel's parameters in UTF-8, without "+
+			"control characters", name)
+	}
+	return line, nil
 }
 
 // disk finds a file of this name, with .qcow2 or .raw behind it. What a file is
@@ -281,11 +306,17 @@ func raw(name string, f io.ReaderAt) error {
 // now and then only.
 func kernel(name string, f io.ReaderAt) error {
 	begin, err := begins(f, 8<<10)
-	if err == nil && !bootable(begin) {
-		err = hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this "+
+	switch {
+	case err != nil:
+		return err
+	case multiboot(begin):
+		return hypervisor.Reject("image file %s is a multiboot kernel, for which QEMU takes as much of the host's memory "+
+			"as its header says: boot it from a disk", name)
+	case !bootable(begin):
+		return hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this "+
 			"host again", name)
 	}
-	return err
+	return nil
 }
 
 func begins(f io.ReaderAt, most int64) ([]byte, error) {
@@ -294,6 +325,12 @@ func begins(f io.ReaderAt, most int64) ([]byte, error) {
 
 // leaked is how qemu-img check ends that finds clusters that nobody uses, and nothing else.
 const leaked = 3
+
+// checkTime is many times what a check takes, which reads the tables alone: some may have it read them for years, and
+// meanwhile no other image is copied.
+func checkTime(bytes int64) time.Duration {
+	return time.Minute + time.Duration(bytes/(10<<20))*time.Second
+}
 
 // qcow2 checks an image's header and then its tables, for QEMU starts with a broken
 // one without complaint, and says how large a disk the guest sees.
@@ -306,10 +343,20 @@ func (s *Store) qcow2(ctx context.Context, name string, its *os.File) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", its.Name())
+	info, err := its.Stat()
+	if err != nil {
+		return 0, err
+	}
+	most := s.within(info.Size())
+	checking, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err = Run(checking, s.program, "check", "-q", "-U", "-f", "qcow2", its.Name())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
+	case checking.Err() != nil && ctx.Err() == nil:
+		return 0, hypervisor.RefuseImage("image file %s is broken: qemu-img check is not through with it after %s; "+
+			"copy it to this host again", name, most)
 	case !errors.As(err, &exit) || !exit.Exited():
 		return 0, err // it was not started, or was killed: that says nothing about the image
 	case exit.ExitCode() != leaked:

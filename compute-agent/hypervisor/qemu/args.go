@@ -62,7 +62,6 @@ func (p plan) args(dir string) []string {
 	in := func(name string) string { return comma(filepath.Join(dir, name)) }
 	a := []string{
 		"-name", "guest=berth-" + string(p.ID),
-		"-pidfile", filepath.Join(dir, pidFile),
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-machine", p.machine(),
 		"-cpu", accel.CPU(p.Accel),
@@ -100,7 +99,9 @@ func (p plan) args(dir string) []string {
 		}
 		a = append(a, "-object", memory)
 	}
-	return a
+	// By this a process is known for the machine's (see in). It is the last, for QEMU and host.Process alike take the
+	// last of two, and an image chooses what stands behind -append.
+	return append(a, "-pidfile", filepath.Join(dir, pidFile))
 }
 
 // node is one of QEMU's block devices.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -53,6 +54,16 @@ func TestArgs(t *testing.T) {
 				t.Errorf("the command line is\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// Whatever an image's parameters are, a machine's process is known for the machine's.
+func TestParametersThatAreAnOption(t *testing.T) {
+	for _, line := range []string{"-pidfile", "--pidfile", "-append", ""} {
+		p := plan{ID: "00000000-0000-4000-8000-000000000001", Kernel: "/k/kernel", Initrd: "/k/initrd", Append: line}
+		if !in(host.Process{Args: p.args("/d/i")}, "/d/i") {
+			t.Errorf("with %q behind -append the process of the folder is not known for it", line)
+		}
 	}
 }
 
