@@ -31,6 +31,10 @@ type Log struct {
 // File is the one that is written to, in the folder.
 const File = "console.log"
 
+// most is how much a guest prints at most: sums of more are not to overflow. A QEMU that its guest has got out of may
+// make its console as large as files can be.
+const most = 1 << 60
+
 const oldPrefix = "console.old-"
 
 // part is a file, and where in all that was printed it begins.
@@ -107,6 +111,9 @@ func (l Log) parts() (parts []part, all int64, err error) {
 			p.info = nil
 		default:
 			return parts, 0, err
+		}
+		if p.size > most-all {
+			return parts, 0, fmt.Errorf("%s has %d bytes, which no guest prints: empty it (truncate -s 0)", p.name, p.size)
 		}
 		p.first = all
 		all += p.size

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -139,5 +141,33 @@ func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A console that is larger than anything that can be printed is said to be, and costs no memory.
+func TestLargerThanAnythingPrinted(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "console") // a file system with files of that size
+	if err != nil {
+		t.Skipf("skipped: needs a file system in memory: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	l := Log{Dir: dir, Keep: 64}
+	for _, old := range []string{"", oldPrefix + fmt.Sprint(int64(math.MaxInt64))} {
+		for _, name := range []string{old, File} {
+			if name != "" && os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600) != nil {
+				t.Fatal("cannot write")
+			}
+		}
+		if old == "" {
+			if err := os.Truncate(filepath.Join(dir, File), math.MaxInt64); err != nil {
+				t.Skipf("skipped: needs a file system with files of any size: %v", err)
+			}
+		}
+		if err := l.Trim(); err == nil || !strings.Contains(err.Error(), "empty it") {
+			t.Errorf("beside %q it is cut: %v", old, err)
+		}
+		if _, err := l.Read(0, 10); err == nil {
+			t.Errorf("beside %q it is read", old)
+		}
 	}
 }
