@@ -36,6 +36,7 @@ var notRun = map[string]string{
 		"needs a Kafka's jars and a minute; bench_test.go runs less of it",
 
 	"sudo apt install --no-install-recommends qemu-system-x86 qemu-utils":                  "installs packages",
+	"sudo usermod -aG kvm $USER":                                                           "changes this machine",
 	"git clone https://github.com/berth-project/berth ~/berth && cd ~/berth && make build": "needs a network",
 	"mkdir -p ~/images": "is for the image below",
 	"(cd ~/images && curl -LO https://cloud.debian.org/images/cloud/bookworm/latest/" +

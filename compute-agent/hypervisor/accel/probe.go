@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 )
 
 // Probe is how a host is tried.
@@ -26,34 +29,39 @@ type Probe struct {
 
 // Choose is what was asked for, or if that is "auto", KVM if it really boots a
 // machine. That /dev/kvm is there and opens says nothing: on some hosts guests
-// hang in it.
-func (p Probe) Choose(ctx context.Context, want string) (string, error) {
+// hang in it. Where it does not, it warns if the device is there.
+func (p Probe) Choose(ctx context.Context, device, want string) (accel string, warnings []string, err error) {
 	if want != "auto" {
-		return want, nil
+		return want, nil, nil
 	}
-	ok, err := p.Boots(ctx, "kvm")
-	if err != nil || ok {
-		return "kvm", err
+	why, err := p.Boots(ctx, "kvm")
+	if err != nil || why == "" {
+		return "kvm", nil, err
 	}
-	return "tcg", nil
+	return "tcg", missed(device, why), nil
 }
 
 // Device is how a host shows that it has KVM.
 const Device = "/dev/kvm"
 
-// Missed warns where the device is there and TCG was chosen all the same, because the probe did not boot.
-func (p Probe) Missed(device, want, got string) []string {
-	if _, err := os.Stat(device); want != "auto" || got != "tcg" || err != nil {
+// missed warns where the device is there and the probe did not boot.
+func missed(device, why string) []string {
+	if _, err := os.Stat(device); err != nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is there, and no machine booted with KVM within %s when the agent started: machines "+
-		"are emulated, and many times slower; start the agent again once the host has less to do, or, where guests hang "+
-		"in KVM, set accel to tcg", device, p.Time)}
+	remedy := "start the agent again once the host has less to do, or, where guests hang in KVM, set accel to tcg"
+	if strings.Contains(why, "Permission denied") {
+		remedy = "let those that machines run as at it (usermod -aG kvm USER), and start the agent again"
+	}
+	return []string{fmt.Sprintf("%s is there, and no machine booted with KVM when the agent started (%s): machines are "+
+		"emulated, and many times slower; %s", device, why, remedy)}
 }
 
-// bootCode writes 16 to QEMU's port of debug exits, which makes it end with 33.
+// bootCode writes 16 to QEMU's port of debug exits, which makes it end with booted.
 // The firmware has to get as far as to load it, or nothing is shown.
 const bootCode = "\xfa\xba\xf4\x00\xb0\x10\xee\xf4\xeb\xfd"
+
+const booted = 33
 
 // bootDisk is a disk with that in its boot sector. SeaBIOS boots none that is
 // smaller than a megabyte. It is in memory: a disk of the host that is full says nothing
@@ -87,12 +95,12 @@ func CPU(accel string) string {
 	return "max"
 }
 
-// Boots says whether a small machine, with the processor that guests have, gets to
-// its boot sector in time. With another a KVM may boot that fails every guest.
-func (p Probe) Boots(ctx context.Context, accel string) (bool, error) {
+// Boots says why a small machine, with the processor that guests have, does not get to
+// its boot sector in time; empty: it does. With another a KVM may boot that fails every guest.
+func (p Probe) Boots(ctx context.Context, accel string) (why string, err error) {
 	disk, err := bootDisk(bootCode)
 	if err != nil {
-		return false, fmt.Errorf("a disk for the probe of %s: %w", accel, err)
+		return "", fmt.Errorf("a disk for the probe of %s: %w", accel, err)
 	}
 	defer disk.Close()
 	probing, cancel := context.WithTimeout(ctx, p.Time)
@@ -103,10 +111,21 @@ func (p Probe) Boots(ctx context.Context, accel string) (bool, error) {
 		"-device", "virtio-blk-pci,drive=d,bootindex=0", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x01")
 	cmd.ExtraFiles = []*os.File{diskFD - 3: disk}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
+	var said hypervisor.Said
+	cmd.Stdout, cmd.Stderr = &said, &said
 	err = cmd.Run()
-	if ctx.Err() != nil {
-		return false, ctx.Err()
-	}
 	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.ExitCode() == 33, nil
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.As(err, &exit) && exit.ExitCode() == booted:
+		return "", nil
+	case probing.Err() != nil:
+		return fmt.Sprint("not within ", p.Time), nil
+	case said.Lines() != "":
+		return "QEMU says: " + said.Lines(), nil
+	case err == nil:
+		return "QEMU ended at once", nil
+	}
+	return "QEMU: " + err.Error(), nil
 }

@@ -19,8 +19,8 @@ func TestProbe(t *testing.T) {
 	guesttest.Need(t)
 	dir := t.TempDir()
 	p := Probe{Binary: "qemu-system-x86_64", Machine: "pc", Time: time.Minute}
-	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
-		t.Errorf("TCG boots: %t, %v", ok, err)
+	if why, err := p.Boots(t.Context(), "tcg"); why != "" || err != nil {
+		t.Errorf("TCG does not boot: %q, %v", why, err)
 	}
 	told := filepath.Join(dir, "told")
 	p.Binary = filepath.Join(dir, "tells")
@@ -29,8 +29,8 @@ func TestProbe(t *testing.T) {
 	}
 	// what boots with another processor may fail every guest
 	for accel, want := range map[string]string{"kvm": "-cpu host ", "tcg": "-cpu max "} {
-		if ok, err := p.Boots(t.Context(), accel); !ok || err != nil {
-			t.Errorf("%s: %t, %v", accel, ok, err)
+		if why, err := p.Boots(t.Context(), accel); why != "" || err != nil {
+			t.Errorf("%s: %q, %v", accel, why, err)
 		}
 		if line, err := os.ReadFile(told); err != nil || !strings.Contains(string(line), want) {
 			t.Errorf("the probe of %s is %s (%v), without %q", accel, line, err, want)
@@ -40,32 +40,38 @@ func TestProbe(t *testing.T) {
 	if err := os.WriteFile(p.Binary, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := p.Boots(t.Context(), "kvm"); ok || err != nil {
-		t.Errorf("what hangs boots: %t, %v", ok, err)
-	}
-	if got, err := p.Choose(t.Context(), "auto"); got != "tcg" || err != nil {
-		t.Errorf("where KVM hangs auto is %q, %v", got, err)
-	}
-	if got, err := p.Choose(t.Context(), "kvm"); got != "kvm" || err != nil {
-		t.Errorf("asked for KVM it is %q, %v", got, err)
+	if why, err := p.Boots(t.Context(), "kvm"); why != "not within 1ns" || err != nil {
+		t.Errorf("what hangs boots: %q, %v", why, err)
 	}
 }
 
-// A host is warned of where the probe failed and KVM is there, and nowhere else.
-func TestMissed(t *testing.T) {
+// A host is warned of where the probe failed and KVM is there, and nowhere else. The warning says why, and what to do.
+func TestChoose(t *testing.T) {
 	here, nowhere := t.TempDir(), filepath.Join(t.TempDir(), "kvm")
+	const denied = "echo 'Could not access KVM kernel module: Permission denied' >&2; exit 1"
 	for _, c := range []struct {
-		device, want, got string
-		warned            bool
+		does, device, want string
+		got, warned        string
 	}{
-		{here, "auto", "tcg", true},
-		{here, "auto", "kvm", false},
-		{here, "tcg", "tcg", false},
-		{nowhere, "auto", "tcg", false},
+		{"exit 33", here, "auto", "kvm", ""},
+		{"exit 33", here, "tcg", "tcg", ""},
+		{"exit 1", here, "kvm", "kvm", ""},
+		{"exit 1", nowhere, "auto", "tcg", ""},
+		{"exit 1", here, "auto", "tcg", "(QEMU: exit status 1): machines are emulated, and many times slower; start the"},
+		{"exit 0", here, "auto", "tcg", "(QEMU ended at once)"},
+		{denied, here, "auto", "tcg", "Permission denied): machines are emulated, and many times slower; let those that"},
 	} {
-		got := strings.Join(Probe{Time: time.Second}.Missed(c.device, c.want, c.got), "\n")
-		if (got != "") != c.warned || c.warned && !strings.Contains(got, "; start the agent again") {
-			t.Errorf("%+v: %q", c, got)
+		p := Probe{Binary: filepath.Join(t.TempDir(), "qemu"), Time: time.Hour}
+		syscall.ForkLock.Lock() // what is open for writing in a process that is being begun cannot be run
+		err := os.WriteFile(p.Binary, []byte("#!/bin/sh\n"+c.does+"\n"), 0o755)
+		syscall.ForkLock.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, all, err := p.Choose(t.Context(), c.device, c.want)
+		warned := strings.Join(all, "\n")
+		if got != c.got || err != nil || !strings.Contains(warned, c.warned) || (warned == "") != (c.warned == "") {
+			t.Errorf("%+v: %s, %q, %v", c, got, warned, err)
 		}
 	}
 }
@@ -79,7 +85,7 @@ func TestProbeAsAnother(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	p := Probe{Binary: "qemu-system-x86_64", Machine: "q35", Time: time.Minute}
 	p.As = &syscall.Credential{Uid: 900000, Gid: 900000}
-	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
-		t.Errorf("as another user TCG boots: %t, %v", ok, err)
+	if why, err := p.Boots(t.Context(), "tcg"); why != "" || err != nil {
+		t.Errorf("as another user TCG does not boot: %q, %v", why, err)
 	}
 }

@@ -22,6 +22,7 @@ func FuzzProc(f *testing.F) {
 	f.Add([]byte("kvm\x00-m\x001e300T\x00-smp\x00sockets=999999999,cores=999999999,threads=999999999"), []byte(")"))
 	f.Fuzz(func(t *testing.T, cmdline, stat []byte) {
 		_, _ = startTime(stat)
+		_, _ = realUser(stat)
 		args := splitArgs(cmdline)
 		_, _ = isQEMU(args), guestName(args)
 		for class, n := range uses(args) {

@@ -50,7 +50,17 @@ func bytesOf(blocks uint64, size int64) int64 {
 
 // Processes lists the QEMU processes of the host that this user may see. If one that it may see cannot be read though
 // it is there, there is no list: a machine that is left out of one is taken for dead.
-func (h Host) Processes() ([]Process, error) {
+func (h Host) Processes() ([]Process, error) { return h.list(h.Inspect) }
+
+// ProcessesOf lists all that a user runs.
+func (h Host) ProcessesOf(user int) ([]Process, error) {
+	return h.list(func(pid int) (Process, bool, error) {
+		p, there, err := h.Identify(pid)
+		return p, there && p.User == user, err
+	})
+}
+
+func (h Host) list(inspect func(pid int) (Process, bool, error)) ([]Process, error) {
 	entries, err := os.ReadDir(h.Proc)
 	if err != nil {
 		return nil, err
@@ -61,7 +71,7 @@ func (h Host) Processes() ([]Process, error) {
 		if err != nil {
 			continue
 		}
-		p, ok, err := h.Inspect(pid)
+		p, ok, err := inspect(pid)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +83,14 @@ func (h Host) Processes() ([]Process, error) {
 }
 
 // Inspect reads one process; false if it is none of QEMU, or is no more. With an error it is not known.
-func (h Host) Inspect(pid int) (Process, bool, error) {
+func (h Host) Inspect(pid int) (Process, bool, error) { return h.inspect(pid, isQEMU) }
+
+// Identify is Inspect of any process, for one may call itself anything. One that is dead and not yet buried is there.
+func (h Host) Identify(pid int) (Process, bool, error) {
+	return h.inspect(pid, func([]string) bool { return true })
+}
+
+func (h Host) inspect(pid int, wanted func(args []string) bool) (Process, bool, error) {
 	var failed error
 	read := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))
@@ -83,15 +100,16 @@ func (h Host) Inspect(pid int) (Process, bool, error) {
 		return b
 	}
 	p := Process{PID: pid, Args: splitArgs(read("cmdline"))}
-	if !isQEMU(p.Args) {
+	if !wanted(p.Args) {
 		return p, false, failed
 	}
-	stat := read("stat")
-	if failed != nil || len(stat) == 0 {
+	stat, status := read("stat"), read("status")
+	if failed != nil || len(stat) == 0 || len(status) == 0 {
 		return p, false, failed
 	}
-	var err error
-	p.Start, err = startTime(stat)
+	start, err := startTime(stat)
+	user, unknown := realUser(status)
+	p.Start, p.User, err = start, user, errors.Join(err, unknown)
 	return p, err == nil, err
 }
 

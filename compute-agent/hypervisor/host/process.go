@@ -18,6 +18,7 @@ import (
 type Process struct {
 	PID   int
 	Start uint64 // in ticks since the host's boot: with the pid, its identity
+	User  int    // who began it, which it cannot choose as it can its arguments
 	Args  []string
 }
 
@@ -71,6 +72,17 @@ func startTime(stat []byte) (uint64, error) {
 		return 0, fmt.Errorf("stat of a process that cannot be read: %.80q", stat)
 	}
 	return strconv.ParseUint(string(fields[19]), 10, 64)
+}
+
+// realUser reads the first id in the line Uid: of /proc/<pid>/status. Others may be those of a program with a set-uid bit.
+func realUser(status []byte) (int, error) {
+	for line := range bytes.Lines(status) {
+		if rest, is := bytes.CutPrefix(line, []byte("Uid:")); is && len(bytes.Fields(rest)) > 0 {
+			id, err := strconv.ParseUint(string(bytes.Fields(rest)[0]), 10, 32)
+			return int(id), err
+		}
+	}
+	return 0, fmt.Errorf("status of a process that says nothing of its user: %.80q", status)
 }
 
 // option is the value behind the last -name of a command line.

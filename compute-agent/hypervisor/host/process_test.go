@@ -100,11 +100,26 @@ func TestProcessesThatCannotBeRead(t *testing.T) {
 	}
 	put("7/cmdline", "qemu-system-x86_64\x00-S\x00")
 	put("7/stat", "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0")
+	put("7/status", "Name:\tqemu\nUid:\t1000\t0\t0\t0\nGid:\t0\t0\t0\t0\n")
 	put("8/cmdline", "qemu-system-x86_64\x00")
 	put("9/comm", "gone")
-	want := []Process{{PID: 7, Start: 4711, Args: []string{"qemu-system-x86_64", "-S"}}}
+	want := []Process{{PID: 7, Start: 4711, User: 1000, Args: []string{"qemu-system-x86_64", "-S"}}}
 	if list, err := h.Processes(); err != nil || !cmp.Equal(list, want) {
 		t.Errorf("there are %+v, %v", list, err)
+	}
+	put("10/cmdline", "anything\x00")
+	put("10/stat", "10 (x) Z 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4712 0")
+	put("10/status", "Uid:\t1000\t1000\t1000\t1000\n")
+	if list, err := h.ProcessesOf(1000); err != nil || len(list) != 2 {
+		t.Errorf("of the user are %+v, %v", list, err)
+	}
+	if list, err := h.ProcessesOf(0); err != nil || len(list) != 0 {
+		t.Errorf("of root are %+v, %v", list, err)
+	}
+	for _, bad := range []string{"", "Uid:", "Uid:\t\n", "Uid:\tx", "Name:\tUid: 1"} {
+		if id, err := realUser([]byte(bad)); err == nil {
+			t.Errorf("%q says that its user is %d", bad, id)
+		}
 	}
 	if err := os.Mkdir(filepath.Join(h.Proc, "9/cmdline"), 0o755); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func (d *Driver) keep(ctx context.Context, f found) (text []byte, err error) {
 
 // folders lists the machines' folders.
 func (d *Driver) folders() (ids []compute.InstanceID, err error) {
-	entries, err := os.ReadDir(d.o.Dir)
+	entries, err := d.home.Read()
 	for _, e := range entries {
 		if id := compute.InstanceID(e.Name()); id.Check() == nil {
 			ids = append(ids, id)

@@ -267,6 +267,40 @@ func TestDefinitionIsNotTaken(t *testing.T) {
 	}
 }
 
+// A machines' folder that is unmounted or covered says nothing about them: no call takes it for empty, none makes
+// anything there, and none says of a machine that it is gone whose disk is still on the other file system.
+func TestFolderGoesWhileLibvirtHasMachines(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	away := l.o.Dir + ".away"
+	other := spec("none")
+	other.Instance = "00000000-0000-4000-8000-00000000000b"
+	for name, there := range map[string]func() error{
+		"no such file": func() error { return nil },
+		"another":      func() error { return os.Mkdir(l.o.Dir, 0o700) },
+	} {
+		l.ok(os.Rename(l.o.Dir, away))
+		l.ok(there())
+		_, listed := l.List(t.Context())
+		_, counted := l.Inventory(t.Context())
+		for what, err := range map[string]error{
+			"List": listed, "Inventory": counted, "Prepare": l.Prepare(t.Context(), other),
+			"Destroy": l.Destroy(t.Context(), one),
+		} {
+			var e *hypervisor.Error
+			if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s answers %v, and should say %q", what, err, name)
+			}
+		}
+		if left, _ := filepath.Glob(l.o.Dir + "/*"); len(left) > 0 || !l.has() {
+			t.Errorf("%s: %v was made, or the domain was undefined", name, left)
+		}
+		_ = os.Remove(l.o.Dir)
+		l.ok(os.Rename(away, l.o.Dir))
+		l.only()
+	}
+}
+
 // Where a machine runs and libvirt knows nothing of it, it is not defined beside what runs, nor are its files removed.
 func TestRunsUnknownToLibvirt(t *testing.T) {
 	t.Parallel()
@@ -279,6 +313,7 @@ func TestRunsUnknownToLibvirt(t *testing.T) {
 	l.ok(os.WriteFile(filepath.Join(l.host.Proc, "77/cmdline"), []byte(args), 0o600))
 	stat := "77 (qemu) S" + strings.Repeat(" 1", 40) + "\n"
 	l.ok(os.WriteFile(filepath.Join(l.host.Proc, "77/stat"), []byte(stat), 0o600))
+	l.ok(os.WriteFile(filepath.Join(l.host.Proc, "77/status"), []byte("Uid:\t0\n"), 0o600))
 	if m := l.only(); m.Power != compute.PowerUnknown || !strings.Contains(m.Detail, "kill 77") || l.has() {
 		t.Errorf("it runs, and List gives %+v", m)
 	}

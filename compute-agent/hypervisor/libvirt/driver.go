@@ -37,6 +37,7 @@ type Driver struct {
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
+	home     host.Folder
 	crash    hypervisor.CrashPoint
 	open     atomic.Int64 // machines with open user networking, as last listed
 	saving   sync.Mutex   // held while a stamp or a copy is written, and from where one is read that is to be written
@@ -65,11 +66,14 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 			Cause:   err,
 		}
 	}
+	var err error
+	if d.home, err = host.OpenFolder(d.o.Dir); err != nil {
+		return nil, err
+	}
 	if err := d.host.OwnDescriptors(); err != nil {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	var err error
 	if d.images, err = prepare.OpenImages(d.host, d.o.Options); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		Machine: d.o.Machine,
 		Time:    d.o.ProbeTime,
 	}
-	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
+	var missed []string
+	if d.accel, missed, err = probe.Choose(ctx, accel.Device, d.o.Accel); err != nil {
 		return nil, err
 	}
 	if d.accel == "kvm" {
@@ -105,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is "+
 			"installed: %w", d.o.Machine, d.kind, err)
 	}
-	d.warnings = append(d.warnings, probe.Missed(accel.Device, d.o.Accel, d.accel)...)
+	d.warnings = append(d.warnings, missed...)
 	return d, d.mend(ctx)
 }
 

@@ -22,6 +22,9 @@ func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 }
 
 func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
+	if err := d.home.There(); err != nil { // the room is another file system's
+		return hypervisor.Inventory{}, err
+	}
 	processes, err := d.host.Processes() // first: what libvirt starts later is not taken for somebody else's
 	if err != nil {
 		return hypervisor.Inventory{}, err

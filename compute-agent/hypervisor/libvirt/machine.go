@@ -81,6 +81,9 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	if err := id.Check(); err != nil {
 		return hypervisor.Reject("%v", err)
 	}
+	if err := d.home.There(); err != nil {
+		return err
+	}
 	// A call that was broken off may start it again until it is undefined, and
 	// what is undefined while it runs goes on: so it is looked at until it is gone.
 	for range 5 {

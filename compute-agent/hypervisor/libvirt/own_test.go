@@ -34,6 +34,9 @@ func onTestDriver(t *testing.T) (*Driver, *daemon) {
 	}
 	d := &Driver{o: o.defaults(), accel: "tcg", kind: "test", host: host.This(), crash: hypervisor.NoCrash}
 	b.ok(os.Mkdir(d.o.Dir, 0o700))
+	var err error
+	d.home, err = host.OpenFolder(d.o.Dir)
+	b.ok(err)
 	_, hangUp, err := d.connect(t.Context()) // its domains last as long as a connection
 	b.ok(err)
 	t.Cleanup(hangUp)

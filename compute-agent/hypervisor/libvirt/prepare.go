@@ -44,6 +44,9 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 // prepared says whether there is nothing to do, and clears away what another
 // attempt, or half a Prepare, has left.
 func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) {
+	if err := d.home.There(); err != nil {
+		return false, err
+	}
 	f, whose, err := d.find(ctx, s.Instance)
 	switch {
 	case err != nil:

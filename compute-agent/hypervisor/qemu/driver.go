@@ -34,10 +34,11 @@ type Driver struct {
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
-	home     home
+	home     host.Folder
 	users    users
 	choosing sync.Mutex // held from when a user is chosen until its record is written
 	odd      counts     // as last listed
+	cutting  sync.Mutex // held while a qemu.log is cut
 
 	crash hypervisor.CrashPoint
 }
@@ -72,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		}
 	}
 	var err error
-	if d.home, err = homeAt(d.o.Dir); err != nil {
+	if d.home, err = host.OpenFolder(d.o.Dir); err != nil {
 		return nil, err
 	}
 	if err := d.users.usable(map[string]string{"dir": d.o.Dir, "images": d.o.Images}); err != nil {
@@ -106,10 +107,11 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if !d.users.none() {
 		probe.As = credential(d.users.first)
 	}
-	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
+	var missed []string
+	if d.accel, missed, err = probe.Choose(ctx, accel.Device, d.o.Accel); err != nil {
 		return nil, err
 	}
-	d.warnings = append(d.warnings, probe.Missed(accel.Device, d.o.Accel, d.accel)...)
+	d.warnings = append(d.warnings, missed...)
 	return d, d.sweep()
 }
 

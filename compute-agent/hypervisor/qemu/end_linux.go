@@ -24,7 +24,7 @@ func (d *Driver) end(ctx context.Context, p host.Process, signal unix.Signal) er
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	now, ok, err := d.host.Inspect(p.PID)
+	now, ok, err := d.host.Identify(p.PID)
 	if err != nil {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}

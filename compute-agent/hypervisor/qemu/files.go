@@ -49,7 +49,7 @@ func (d *Driver) absent(id compute.InstanceID) error {
 		return hypervisor.Refuse("%s has a disk and no %s; put that back, or remove the folder once no QEMU uses it",
 			d.dir(id), recordFile)
 	}
-	return d.home.there()
+	return d.home.There()
 }
 
 // hasDisk says whether a machine's disk is in its folder, or may be.
@@ -108,7 +108,7 @@ func (d *Driver) clear(id compute.InstanceID) error {
 
 // instances lists the machines' folders.
 func (d *Driver) instances() ([]compute.InstanceID, error) {
-	entries, err := d.home.read()
+	entries, err := d.home.Read()
 	var ids []compute.InstanceID
 	for _, e := range entries {
 		if id := compute.InstanceID(e.Name()); id.Check() == nil {

@@ -226,11 +226,18 @@ func TestEachMachineHasAUser(t *testing.T) {
 			t.Errorf("%s is %s", name, info.Mode())
 		}
 	}
+	left := b.as(900000, "anything") // by a guest that got out
 	b.ok(d.Destroy(t.Context(), one))
+	hypervisortest.Receive(t, "the end of what else the user of a destroyed machine ran", left.ended)
 	b.ok(d.Destroy(t.Context(), two.Instance))
 	if left := b.left(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+	b.as(900000, "anything")
+	b.await("the first user runs something, and the next machine gets the second", func() bool {
+		user, err := d.unused(map[int]bool{})
+		return user == 900001 && err == nil
+	})
 	b.ok(os.Chmod(filepath.Dir(b.o.Dir), 0o700))
 	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "chmod o+x") {
 		t.Errorf("with a folder that nobody gets through Open answers %v", err)
@@ -246,7 +253,7 @@ func TestImageThatUsersMayNotRead(t *testing.T) {
 	}
 	b.ok(os.Chmod(filepath.Dir(b.o.Dir), 0o711))
 	b.ok(os.Chmod(filepath.Join(b.o.Images, "tiny.raw"), 0o640))
-	b.o.Users = "900000-900001"
+	b.o.Users = "900010-900011" // and no other test's, whose machines would end with this one's
 	d := b.open()
 	err := d.Prepare(t.Context(), spec("tiny"))
 	if !hypervisor.OfImage(err) || !strings.Contains(err.Error(), "chmod o+r") {

@@ -68,8 +68,3 @@ func memoryOf(foreign []compute.Foreign) (mb int64) {
 	}
 	return mb
 }
-
-// owns says whether a process is in a folder of ours.
-func (d *Driver) owns(p host.Process) bool {
-	return filepath.Dir(filepath.Dir(p.Option("pidfile"))) == d.o.Dir
-}

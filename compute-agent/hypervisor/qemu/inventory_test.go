@@ -34,6 +34,7 @@ func TestMemoryOfTheHost(t *testing.T) {
 			filepath.Join(h.Proc, "self/cgroup"):                             "0::/berth-agent.service\n",
 			filepath.Join(h.Proc, "7/cmdline"):                               c.others + "\x00",
 			filepath.Join(h.Proc, "7/stat"):                                  "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0",
+			filepath.Join(h.Proc, "7/status"):                                "Uid:\t0\t0\t0\t0\n",
 			filepath.Join(h.Proc, "meminfo"):                                 "MemTotal:  8388608 kB\n",
 			filepath.Join(h.Sys, "fs/cgroup/berth-agent.service/memory.max"): c.limit,
 		} {
@@ -44,7 +45,7 @@ func TestMemoryOfTheHost(t *testing.T) {
 		}
 		d := &Driver{host: h, o: Options{Options: host.Options{Dir: t.TempDir(), Totals: c.totals}}}
 		var err error
-		if d.home, err = homeAt(d.o.Dir); err != nil {
+		if d.home, err = host.OpenFolder(d.o.Dir); err != nil {
 			t.Fatal(err)
 		}
 		inv, err := d.Inventory(t.Context())
@@ -65,7 +66,7 @@ func TestDisksOfTheHost(t *testing.T) {
 		var r record
 		r.Machine.Instance, r.Machine.Resources = id, compute.Resources{compute.DiskGB: holds}
 		var err error
-		d.home, err = homeAt(d.o.Dir)
+		d.home, err = host.OpenFolder(d.o.Dir)
 		err = errors.Join(err, os.Mkdir(d.dir(id), 0o700), save(d.dir(id), r),
 			os.WriteFile(filepath.Join(d.dir(id), prepare.DiskFile), bytes.Repeat([]byte("x"), 1<<20), 0o600))
 		if err != nil {

@@ -35,7 +35,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.host.Processes()
+	all, err := d.processes()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (d *Driver) one(
 	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
 	}
-	if err := cutLog(d.dir(id)); err != nil {
+	if err := d.cutLog(d.dir(id)); err != nil {
 		m.Detail += "; its qemu.log was not cut to size: " + err.Error()
 	}
 	return m, nil

@@ -9,14 +9,99 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 	"github.com/berth-project/berth/pkg/compute"
 )
+
+// Anybody may begin a program with the arguments of a machine's process. It is no machine of ours then, and does not
+// keep what is said of those.
+func TestProcessOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		guesttest.Missing(t, "root, who starts programs as others")
+	}
+	dir := guesttest.Folder(t)
+	b := &bench{t: t}
+	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.This()}
+	var err error
+	d.home, err = host.OpenFolder(dir)
+	b.ok(err)
+	b.ok(os.Mkdir(d.dir(one), 0o700))
+	b.ok(save(d.dir(one), record{Machine: hypervisor.Machine{Instance: one, Launched: true}, Ready: true,
+		Wanted: compute.PowerRunning, Boot: d.host.BootID()}))
+	for _, id := range []compute.InstanceID{one, "00000000-0000-4000-8000-00000000000b"} {
+		pid := filepath.Join(d.dir(id), pidFile)
+		b.as(900020, "qemu-system-x86_64", "-pidfile", pid)
+		b.await("it is seen", func() bool {
+			all, err := d.host.ProcessesOf(900020)
+			b.ok(err)
+			return slices.ContainsFunc(all, func(p host.Process) bool { return p.Option("pidfile") == pid })
+		})
+	}
+	if m := b.only(d); m.Power != compute.PowerStopped || m.Why != compute.MachineKilled {
+		t.Errorf("another user says that it runs the machine, and List gives %+v", m)
+	}
+	b.ok(d.Destroy(t.Context(), one))
+	inv, err := d.Inventory(t.Context())
+	b.ok(err)
+	theirs, err := d.host.ProcessesOf(900020)
+	b.ok(err)
+	if len(theirs) != 2 {
+		t.Errorf("of another user's two processes %+v are left", theirs)
+	}
+	for _, p := range theirs {
+		if !slices.ContainsFunc(inv.Foreign, func(f compute.Foreign) bool { return f.PID == p.PID }) {
+			t.Errorf("another user's process %d is not among the machines of others: %+v", p.PID, inv.Foreign)
+		}
+	}
+}
+
+// A guest that has got out of its QEMU may write over its arguments, and let go of the lock. The machine's process is
+// the same all the same, and ends with it.
+func TestProcessThatHides(t *testing.T) {
+	t.Parallel()
+	dir := guesttest.Folder(t)
+	b := &bench{t: t}
+	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.This()}
+	var err error
+	d.home, err = host.OpenFolder(dir)
+	b.ok(err)
+	hides, bystander := b.begins("anything"), b.begins("anything")
+	seen := func(r running) host.Process {
+		p, there, err := d.host.Identify(r.pid)
+		if b.ok(err); !there {
+			t.Fatalf("process %d is not there", r.pid)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		pid   int
+		start uint64
+		boot  string
+	}{
+		{bystander.pid, seen(bystander).Start - 1, d.host.BootID()}, // its pid was another's
+		{bystander.pid, seen(bystander).Start, "before"},
+		{hides.pid, seen(hides).Start, d.host.BootID()},
+	} {
+		b.ok(os.Mkdir(d.dir(one), 0o700))
+		b.ok(save(d.dir(one), record{Machine: hypervisor.Machine{Instance: one, Launched: true}, Ready: true,
+			PID: c.pid, Start: c.start, Boot: c.boot}))
+		b.ok(d.Destroy(t.Context(), one))
+	}
+	hypervisortest.Receive(t, "the end of the machine's process", hides.ended)
+	select {
+	case <-bystander.ended:
+		t.Error("a process is ended that is not the machine's")
+	default:
+	}
+}
 
 // Where no QEMU of a host answers, List says so of each within the time that it has.
 func TestNoQEMUAnswers(t *testing.T) {
@@ -24,7 +109,7 @@ func TestNoQEMUAnswers(t *testing.T) {
 	dir, proc := guesttest.Folder(t), t.TempDir()
 	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.Host{Proc: proc}}
 	var err error
-	if d.home, err = homeAt(dir); err != nil {
+	if d.home, err = host.OpenFolder(dir); err != nil {
 		t.Fatal(err)
 	}
 	for n := range askedAtOnce {
@@ -36,6 +121,7 @@ func TestNoQEMUAnswers(t *testing.T) {
 			os.WriteFile(filepath.Join(process, "cmdline"),
 				[]byte("qemu-system-x86_64\x00-pidfile\x00"+filepath.Join(d.dir(id), pidFile)+"\x00"), 0o600),
 			os.WriteFile(filepath.Join(process, "stat"), []byte("1 (qemu)"+strings.Repeat(" 1", 30)), 0o600),
+			os.WriteFile(filepath.Join(process, "status"), fmt.Appendf(nil, "Uid:\t%d\n", os.Getuid()), 0o600),
 		)
 		if err != nil {
 			t.Fatal(err)

@@ -54,7 +54,7 @@ var errSilent = errors.New("its process does not answer")
 // release lets go of a process that waits, where an earlier call got no further.
 // It starts none, and nothing that has run before.
 func (d *Driver) release(ctx context.Context, r record) error {
-	all, err := d.host.Processes()
+	all, err := d.processes()
 	if err != nil || r.Wanted != compute.PowerRunning || r.Again || len(of(all, d.dir(r.Machine.Instance))) == 0 {
 		return err
 	}
@@ -73,7 +73,7 @@ func (d *Driver) ensure(ctx context.Context, r *record) error {
 	dir := d.dir(r.Machine.Instance)
 	p, err := d.spawn(ctx, r.Plan)
 	if errors.Is(err, errAlive) {
-		all, wrong := d.host.Processes()
+		all, wrong := d.processes()
 		if wrong != nil {
 			return wrong
 		}
@@ -105,10 +105,10 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	if err := id.Check(); err != nil {
 		return hypervisor.Reject("%v", err)
 	}
-	if err := d.home.there(); err != nil {
+	if err := d.home.There(); err != nil {
 		return err
 	}
-	if err := d.kill(ctx, d.dir(id)); err != nil {
+	if err := d.kill(ctx, id); err != nil {
 		return err
 	}
 	return d.clear(id)

@@ -3,6 +3,8 @@
 package qemu
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +46,31 @@ func TestOptionsAreChecked(t *testing.T) {
 	long.Dir = long.Dir[:61]
 	if err := long.Check(); err != nil {
 		t.Errorf("a folder as long as may be: %v", err)
+	}
+}
+
+// A range that somebody else has ids of is refused: what runs as a machine's user ends with the machine.
+func TestRangeOfUsersIsNobodysElse(t *testing.T) {
+	passwd, subuid := filepath.Join(t.TempDir(), "passwd"), filepath.Join(t.TempDir(), "subuid")
+	for file, text := range map[string]string{
+		passwd: "root:x:0:0:root:/root:/bin/sh\n\nbroken\na:x:y:1::/:\nalice:x:1000:1000::/home/alice:/bin/sh\n",
+		subuid: "alice:100000:65536\nbob:165536:65536\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for u, want := range map[users]string{
+		{1000, 1999}: "alice has some of them by " + passwd, {999, 1000}: "alice", {1001, 99999}: "",
+		{90000, 100000}: "alice has some of them by " + subuid, {165536, 165536}: "bob", {231071, 231071}: "bob",
+		{231072, 900000}: "", {150000, 150000}: "alice",
+	} {
+		if got := u.shared(passwd, subuid); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%v: %q, want %q", u, got, want)
+		}
+	}
+	if got := (users{1000, 1999}).shared("/nowhere", "/nowhere"); got != "" {
+		t.Errorf("nothing can be read, and it says %q", got)
 	}
 }
 

@@ -77,7 +77,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 	}
 	pressed := time.Now()
 	for hypervisor.Pause(waiting, pollEvery) {
-		if all, err := d.host.Processes(); err == nil && len(of(all, d.dir(id))) == 0 {
+		if all, err := d.processes(); err == nil && len(of(all, d.dir(id))) == 0 {
 			return "its process ended meanwhile", nil // -no-shutdown keeps the process of a guest that shut down
 		}
 		if d.status(waiting, id, statusTime) == "shutdown" {
@@ -94,7 +94,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 // quit ends a machine's process: it closes its disk in order if it answers.
 func (d *Driver) quit(ctx context.Context, id compute.InstanceID) error {
 	if d.tell(ctx, id, "quit") == nil {
-		all, err := d.host.Processes()
+		all, err := d.processes()
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (d *Driver) quit(ctx context.Context, id compute.InstanceID) error {
 			_ = d.end(ending, p, 0)
 		}
 	}
-	return d.kill(ctx, d.dir(id))
+	return d.kill(ctx, id)
 }
 
 // Start runs a stopped machine again.
@@ -199,6 +199,6 @@ func (d *Driver) launched(ctx context.Context, id compute.InstanceID) (record, f
 	if err != nil {
 		return r, found{}, err
 	}
-	all, err := d.host.Processes()
+	all, err := d.processes()
 	return r, d.find(ctx, id, all, commandTime), err
 }

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // in says whether a process is the one of a machine's folder.
@@ -31,18 +34,86 @@ func of(all []host.Process, dir string) []host.Process {
 	return found
 }
 
-// kill ends whatever runs in a folder and waits until it is dead.
-func (d *Driver) kill(ctx context.Context, dir string) error {
+// processes are those that run in folders of ours.
+func (d *Driver) processes() ([]host.Process, error) {
 	all, err := d.host.Processes()
+	return slices.DeleteFunc(all, func(p host.Process) bool { return !d.owns(p) }), err
+}
+
+// owns says whether a process is in a folder of ours, and its user one that a machine there runs as: anybody may begin
+// a program with any arguments.
+func (d *Driver) owns(p host.Process) bool {
+	dir := filepath.Dir(p.Option("pidfile"))
+	return filepath.Dir(dir) == d.o.Dir && (p.User == os.Geteuid() || p.User == ownerOf(dir) || p.User == d.userOf(dir))
+}
+
+// ownerOf is the user that made a folder: the agent's, as it was then.
+func ownerOf(dir string) int {
+	if info, err := os.Lstat(dir); err == nil {
+		if is, ok := info.Sys().(*syscall.Stat_t); ok {
+			return int(is.Uid)
+		}
+	}
+	return os.Geteuid()
+}
+
+// userOf is the user that the machine of a folder has to itself.
+func (d *Driver) userOf(dir string) int {
+	if r, there, err := d.load(compute.InstanceID(filepath.Base(dir))); err == nil && there && r.Plan.User != 0 {
+		return r.Plan.User
+	}
+	return os.Geteuid()
+}
+
+// kill ends whatever runs in a folder and waits until it is dead.
+func (d *Driver) kill(ctx context.Context, id compute.InstanceID) error {
+	all, err := d.processes()
 	if err != nil {
 		return err
 	}
-	for _, p := range of(all, dir) {
+	its := of(all, d.dir(id))
+	r, there, unread := d.load(id)
+	if unread == nil && there && r.PID != 0 && r.Boot == d.host.BootID() {
+		// A guest that has got out of its QEMU may have written over the arguments, and closed the lock.
+		its = append(its, host.Process{PID: r.PID, Start: r.Start})
+	}
+	for _, p := range its {
 		if err := d.end(ctx, p, unix.SIGKILL); err != nil {
 			return err
 		}
 	}
-	return awaitLock(ctx, dir)
+	if r.Plan.User != 0 {
+		if err := d.endAll(ctx, r.Plan.User); err != nil {
+			return err
+		}
+	}
+	return awaitLock(ctx, d.dir(id))
+}
+
+// endAll ends all that a machine's user runs, until there is no more: the next machine gets that user, and what is left
+// could reach its files.
+func (d *Driver) endAll(ctx context.Context, user int) error {
+	type identity struct {
+		pid   int
+		start uint64
+	}
+	ended := map[identity]bool{} // and perhaps not buried yet
+	for {
+		all, err := d.host.ProcessesOf(user)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(p host.Process) bool { return ended[identity{p.PID, p.Start}] })
+		if len(all) == 0 {
+			return nil
+		}
+		for _, p := range all {
+			if err := d.end(ctx, p, unix.SIGKILL); err != nil {
+				return err
+			}
+			ended[identity{p.PID, p.Start}] = true
+		}
+	}
 }
 
 // dyingTime is how long a process that cannot be seen any more may hold its lock:

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +27,7 @@ var errAlive = errors.New("its process lives already")
 
 // spawn starts a machine's process with its processors stopped, and returns when it answers. The process inherits the
 // lock and keeps it until it is dead, whichever process started it, so that there can be no second one. After any
-// other error than errAlive there is no process.
+// other error than errAlive there is no process, or one that is about to die.
 func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 	dir := d.dir(p.ID)
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -48,24 +49,38 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 	// Somebody has to bury it. This ends with the process; if the agent ends
 	// before, init does it.
 	go func() { _ = cmd.Wait(); close(ended) }()
-	if err := greet(ctx, dir, ended); err != nil {
-		_ = cmd.Process.Kill()
-		<-ended
-		if last := lastLine(filepath.Join(dir, logFile)); ctx.Err() == nil && last != "" {
-			err = fmt.Errorf("QEMU says: %s", last)
+	answered := greet(ctx, dir, ended)
+	why := answered
+	if answered == nil {
+		var found host.Process
+		if found, why = d.seen(cmd.Process.Pid); why == nil {
+			return found, nil
 		}
-		return host.Process{}, err
 	}
-	found, ok, err := d.host.Inspect(cmd.Process.Pid)
-	if err != nil {
-		_ = cmd.Process.Kill()
-		<-ended
-		return host.Process{}, fmt.Errorf("process %d: %w", cmd.Process.Pid, err)
+	_ = cmd.Process.Kill()
+	select {
+	case <-ended:
+	case <-time.After(dyingTime):
+		return host.Process{}, fmt.Errorf("process %d was killed and does not die, as where its disk hangs: %w",
+			cmd.Process.Pid, why)
 	}
-	if !ok {
-		return host.Process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
+	if last := lastLine(filepath.Join(dir, logFile)); answered != nil && ctx.Err() == nil && last != "" {
+		why = fmt.Errorf("QEMU says: %s", last)
 	}
-	return found, nil
+	return host.Process{}, why
+}
+
+// seen is the process that answered, as it will be found from now on.
+func (d *Driver) seen(pid int) (host.Process, error) {
+	p, ok, err := d.host.Inspect(pid)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("process %d: %w", pid, err)
+	case !ok:
+		err = fmt.Errorf("QEMU answered as process %d, and /proc shows no QEMU there: name the program itself in "+
+			"driver.qemu.binary, and run the agent without ProtectProc", pid)
+	}
+	return p, err
 }
 
 // begin runs QEMU in a session of its own. The QMP socket is ours, and is there before QEMU is: a client that
@@ -177,15 +192,21 @@ func end(file string, most int64) []byte {
 	return b
 }
 
-// cutLog begins qemu.log anew where it has grown too long, for a guest may have QEMU
-// complain as often as it likes. The end of what was there stays; QEMU writes at the
-// end, wherever that is.
-func cutLog(dir string) error {
-	file := filepath.Join(dir, logFile)
+// cutLog begins qemu.log anew where it has grown too long, for a guest may have QEMU complain as often as it likes. The
+// end of what was there stays, and on a full disk all of it; QEMU writes at the end, wherever that is. List and Events
+// may be here at once.
+func (d *Driver) cutLog(dir string) error {
+	d.cutting.Lock()
+	defer d.cutting.Unlock()
+	file, old := filepath.Join(dir, logFile), filepath.Join(dir, oldLogFile)
 	info, err := os.Stat(file)
 	if err != nil || info.Size() <= 2*logBytes {
 		return nil
 	}
-	kept := end(file, logBytes)
-	return errors.Join(os.WriteFile(filepath.Join(dir, oldLogFile), kept, 0o600), os.Truncate(file, 0))
+	next := old + ".new"
+	if err := os.WriteFile(next, end(file, logBytes), 0o600); err != nil {
+		_ = os.Remove(next)
+		return err
+	}
+	return errors.Join(os.Rename(next, old), os.Truncate(file, 0))
 }

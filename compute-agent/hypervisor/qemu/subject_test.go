@@ -237,6 +237,34 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	}
 }
 
+// running is a process that lives until it is killed, or the test has ended.
+type running struct {
+	pid   int
+	ended chan struct{}
+}
+
+// begins a process that calls itself by a name, with these arguments.
+func (b *bench) begins(name string, args ...string) running { return b.as(os.Geteuid(), name, args...) }
+
+// as begins one of another user.
+func (b *bench) as(user int, name string, args ...string) running {
+	cmd := exec.Command("/bin/sh")
+	cmd.Args = append([]string{name, "-c", "read wait"}, args...)
+	if user != os.Geteuid() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+	}
+	in, err := cmd.StdinPipe()
+	b.ok(err)
+	b.ok(cmd.Start())
+	r := running{cmd.Process.Pid, make(chan struct{})}
+	go func() { _ = cmd.Wait(); close(r.ended) }()
+	b.t.Cleanup(func() {
+		_ = in.Close()
+		hypervisortest.Receive(b.t, "the end of a process", r.ended)
+	})
+	return r
+}
+
 func (b *bench) broken() []hypervisortest.Breakage {
 	nothing := func() {}
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {

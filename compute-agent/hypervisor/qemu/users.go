@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -54,8 +55,8 @@ func (u users) free(taken map[int]bool) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, hypervisor.Refuse("users %d-%d: all %d are taken by machines of this host: widen the range in "+
-		"driver.qemu.users", u.first, u.last, u.last-u.first+1)
+	return 0, hypervisor.Refuse("users %d-%d: all %d are taken by machines or processes of this host: widen the "+
+		"range in driver.qemu.users", u.first, u.last, u.last-u.first+1)
 }
 
 // born makes a machine's folder with its record, and gives it a user of its own if
@@ -80,10 +81,25 @@ func (d *Driver) born(r *record) error {
 			taken[other.Plan.User] = true
 		}
 	}
-	if r.Plan.User, err = d.users.free(taken); err != nil {
+	if r.Plan.User, err = d.unused(taken); err != nil {
 		return err
 	}
 	return d.create(*r)
+}
+
+// unused is the first user of the range that no machine has, and that runs nothing either: what another agent or a
+// machine that was removed by hand has left could reach the new one's files.
+func (d *Driver) unused(taken map[int]bool) (int, error) {
+	for {
+		user, err := d.users.free(taken)
+		if err != nil {
+			return 0, err
+		}
+		if left, err := d.host.ProcessesOf(user); err != nil || len(left) == 0 {
+			return user, err
+		}
+		taken[user] = true
+	}
 }
 
 // give lets a machine's user at what it needs of the folder, and at nothing else: it
@@ -138,6 +154,10 @@ func (u users) usable(dirs map[string]string) error {
 			"run the agent as root, which alone can start programs as another user, or leave this empty")
 	}
 	var errs []error
+	if who := u.shared("/etc/passwd", "/etc/subuid"); who != "" {
+		errs = append(errs, compute.Invalid("users", fmt.Sprintf("%d-%d", u.first, u.last),
+			who+": choose a range that nobody has, for all that a machine's user runs ends with the machine"))
+	}
 	for field, dir := range dirs {
 		for at := dir; at != "/" && at != "."; at = filepath.Dir(at) {
 			info, err := os.Stat(at)
@@ -148,6 +168,29 @@ func (u users) usable(dirs map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// shared says who else has some of the range: a user of the host, or one that has such ids for containers. A file that
+// cannot be read says nothing.
+func (u users) shared(passwd, subuid string) string {
+	for file, columns := range map[string][2]int{passwd: {2, -1}, subuid: {1, 2}} {
+		text, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Split(strings.TrimSpace(line), ":")
+			if len(fields) < 3 {
+				continue
+			}
+			first, err := strconv.Atoi(fields[columns[0]])
+			count := 1
+			if columns[1] > 0 && err == nil {
+				count, err = strconv.Atoi(fields[columns[1]])
+			}
+			if err == nil && first <= u.last && u.first < first+count {
+				return fmt.Sprintf("%s has some of them by %s", fields[0], file)
+			}
+		}
+	}
+	return ""
 }
 
 // warnings say what a guest that breaks out of QEMU reaches, where the agent runs as this user.
