@@ -27,6 +27,7 @@ import (
 //	                ├─ no producer id, or a fenced one: another client (replace) ─▶ sent again
 //	                ├─ a batch was refused for a record in it: each alone (suspect) ─▶ done: this one's own error
 //	                ├─ the topic is gone: the client forgets its id (forget) ─▶ done(-1, wire.ErrNoTopic)
+//	                │  (and when nobody writes to it any more: lookForGone)
 //	                └─ any other error, or tried for too long ─▶ done(-1, error)
 //
 // Records for one partition arrive in the order in which they were given, as long as brokers refuse nothing: what is
@@ -44,6 +45,7 @@ type Producer struct {
 	most       load                // more are refused
 	answered   *sync.Cond          // of mu: nothing is under way
 	forgetting map[string][]func() // by topic that is gone: called once it is forgotten
+	uses       map[string]*use     // of topics that may go; nil: none was written to
 	replacing  []func(again bool)  // called once it is known whether the client is of any more use
 	notBefore  time.Time           // when it may be replaced once more; of the goroutine that replaces it
 	vain       int                 // clients in a row that were replaced and had written nothing
@@ -175,13 +177,13 @@ func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, e
 // KindUnavailable that wraps wire.ErrFull: nothing was written.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
 	l, bytes := pendingRecord{rec: rec, began: time.Now(), done: done}, sizeOf(rec)
-	if err := p.enter(bytes); err != nil {
+	if err := p.enter(rec.Topic, bytes); err != nil {
 		p.sent(l, -1, err)
 		return
 	}
 	l.done = func(offset int64, err error) {
 		done(offset, err)
-		p.leave(bytes)
+		p.leave(rec.Topic, bytes)
 	}
 	p.send(l)
 }
@@ -218,7 +220,7 @@ func (p *Producer) again(l pendingRecord, again bool, err error) {
 }
 
 // enter counts a record in. What waits for a client counts as what lies in one.
-func (p *Producer) enter(bytes int64) error {
+func (p *Producer) enter(topic string, bytes int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -227,15 +229,17 @@ func (p *Producer) enter(bytes int64) error {
 	case p.under.records >= p.most.records, p.under.bytes+bytes > p.most.bytes:
 		return kgo.ErrMaxBuffered
 	}
+	p.begins(topic)
 	p.under.records++
 	p.under.bytes += bytes
 	return nil
 }
 
 // leave counts out a record after its sender has been told.
-func (p *Producer) leave(bytes int64) {
+func (p *Producer) leave(topic string, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ends(topic)
 	p.under.records--
 	p.under.bytes -= bytes
 	if p.under.records == 0 {
