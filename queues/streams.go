@@ -34,9 +34,18 @@ func (t *term) sweepDue(ctx context.Context, due *time.Time, made map[compute.Ho
 // in its topic for ever, however long the host is silent.
 func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 	topics, err := t.streams(ctx)
-	nobodys := t.unowned(topics)
-	if err != nil || len(nobodys) == 0 {
+	if err != nil {
 		return err
+	}
+	for h := range made {
+		if topics[h] == "" { // somebody deleted it, or the broker has not heard of it yet: it is made again, if need be
+			delete(made, h)
+			t.streamGone(h)
+		}
+	}
+	nobodys := t.unowned(topics)
+	if len(nobodys) == 0 {
+		return nil
 	}
 	var quiet []compute.HostID
 	err = t.within(ctx, func(ctx context.Context) (err error) {

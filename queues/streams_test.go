@@ -60,6 +60,22 @@ func TestStreamsOfForgottenHostsGo(t *testing.T) {
 	})
 }
 
+// A stream that somebody deletes is made again, though its host is alive and says nothing new.
+func TestStreamThatIsDeletedIsMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a", forgets)
+		m.elected <- true
+		f.publish(names.Hosts(), beacon("h", 4))
+		settle(5 * time.Second)
+		f.wantStreams(t, "h")
+		f.mu.Lock()
+		delete(f.hosts, "h")
+		f.mu.Unlock()
+		settle(3 * time.Minute)
+		f.wantStreams(t, "h")
+	})
+}
+
 // The stream of a host whose beacon is not believed stays: its key was withdrawn, or it has none yet, and it may run
 // machines. It goes once the host is forgotten.
 func TestStreamOfAHostWithoutItsKeyStays(t *testing.T) {

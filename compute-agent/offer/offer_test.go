@@ -273,6 +273,16 @@ func TestNextEpochIsWhenTheSampleChanges(t *testing.T) {
 	})
 }
 
+// A host whose clock is set back by hours looks at its queues as soon as it would have: the time has a monotonic part,
+// which comparisons go by.
+func TestNextEpochIsNoTimeOfTheWall(t *testing.T) {
+	now := time.Now()
+	next := NewSampler("h", compute.Spread).NextEpoch(now)
+	if wall := next.Round(0); next.Sub(now) != wall.Sub(now.Round(0)) || next == wall {
+		t.Errorf("the next epoch is %s, and now is %s", next, now)
+	}
+}
+
 // A fetch lists 64 queues at most: deep ones first, the longest waiting first,
 // and none is left out twice in a row as long as two fetches hold all.
 func TestSixtyFourAtMost(t *testing.T) {

@@ -348,9 +348,10 @@ func (l *Sampler) epoch(now time.Time) uint64 {
 	return uint64(now.Add(l.shift()).UnixNano()) / uint64(Epoch)
 }
 
-// NextEpoch is when queues are next sampled anew.
+// NextEpoch is when queues are next sampled anew. It is so long after now, wherever the host's clock is set meanwhile.
 func (l *Sampler) NextEpoch(now time.Time) time.Time {
-	return time.Unix(0, int64((l.epoch(now)+1)*uint64(Epoch))).Add(-l.shift())
+	next := time.Unix(0, int64((l.epoch(now)+1)*uint64(Epoch))).Add(-l.shift())
+	return now.Add(next.Sub(now))
 }
 
 func (l *Sampler) shift() time.Duration {
