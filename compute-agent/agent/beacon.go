@@ -42,6 +42,8 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 		return compute.HostQuarantined, l.view.trouble
 	case l.view.full != "":
 		return compute.HostQuarantined, l.view.full
+	case l.hearing.deaf:
+		return compute.HostQuarantined, deafWhy
 	case l.calls.stuck() != nil:
 		x := l.calls.stuck()
 		return compute.HostQuarantined, fmt.Sprintf(

@@ -61,6 +61,7 @@ type loop struct {
 	fetches *fetch.Fetcher
 	free    *offer.Room // what nothing on the host holds; nil: to be worked out anew
 	beacon  beacons
+	hearing hearing
 	drain   drain
 	lacking lacking
 	made    madeRoom
@@ -153,6 +154,10 @@ func (l *loop) iterate() {
 	l.stuck(now)
 	if l.twins.over(now) {
 		l.log.Info("no other agent speaks for this host any more")
+		l.fetches.Changed()
+	}
+	if l.hearing.changed(l.o.Heard, now) {
+		l.log.Warn("whether what is said to this host is read has changed", zap.Bool("read", !l.hearing.deaf))
 		l.fetches.Changed()
 	}
 	l.pollHost(now)

@@ -46,6 +46,7 @@ type Options struct {
 	Labels  map[string]string // what its operators call the host by
 	Timing  Timing            // zero fields take the defaults
 	Keys    *sealed.Keys      // open sealed user data; nil: what has some is left to others
+	Heard   func() time.Time  // up to when all that is said to the host was read; zero: never; nil: it is not asked
 	Heir    bool              // the machines were another journal's, whose agent may still be there
 	Reads   compute.Schema    // the newest schema it reads, in tests of versions; 0: wire.Schema
 }

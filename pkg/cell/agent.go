@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -92,10 +93,17 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		says = hostkey.Signed(reporter, *o.Key)
 	}
 	puller := share.NewPuller(c.Kafka, share.Options{})
+	var stream atomic.Pointer[kafkaread.Reader] // nil: not yet
+	heard := func() (at time.Time) {
+		if r := stream.Load(); r != nil {
+			at = r.CaughtUpAt()
+		}
+		return at
+	}
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Labels: o.Labels,
-		Timing: o.Timing, Keys: o.Keys, Heir: heir,
+		Timing: o.Timing, Keys: o.Keys, Heir: heir, Heard: heard,
 		Metrics: agent.NewMetrics(c.metrics), Tracer: c.Tracer, Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {
@@ -106,16 +114,18 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	}
 	topics := c.Topics()
 	shared := kafkaread.NewSharedFetch(c.Kafka)
-	read := func(o kafkaread.Options, to feed) service.Part {
+	read := func(o kafkaread.Options, to feed) *kafkaread.Reader {
 		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
 		return shared.Reader(to.takes(o))
 	}
+	commands := read(hostStream(topics.Host(o.Host), a), a.Commands)
+	stream.Store(commands)
 	g.Add("puller", puller)
 	// The host's stream is made by the queue manager after the first beacon, so
 	// it is no condition for being ready. It is read until the agent has ended: to
 	// what was claimed an answer may still come.
 	g.Add("streams", eager{service.Together(
-		read(hostStream(topics.Host(o.Host), a), a.Commands),
+		commands,
 		read(kafkaread.Options{Topic: topics.Queues()}, a.Queues),
 		read(kafkaread.Options{Topic: topics.Advice(), Pace: advicePace, MaxWait: 2 * hostWait}, a.Advice),
 	)})

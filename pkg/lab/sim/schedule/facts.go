@@ -112,11 +112,18 @@ func (s Schedule) AnswersWrong() bool {
 	})
 }
 
+// deafens is how long a host has to be kept from the broker that leads its stream before it takes no work any more, and
+// a little less.
+const deafens Seconds = 80
+
 // MayQuarantine says whether a host has a cause to offer nothing of its own accord: calls of
-// its hypervisor go wrong or hang, it has a twin, or it has lost its journal, so that it is taken for
-// a twin of what it was.
+// its hypervisor go wrong or hang, it has a twin, it has lost its journal, so that it is taken for
+// a twin of what it was, or it may be kept for long from the broker that leads its stream.
 func (s Schedule) MayQuarantine(h compute.HostID) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		if f.For >= deafens && (f.ofBrokers() || f.Kind == FaultBroker || f.Kind == FaultLeaderless) {
+			return true
+		}
 		if f.Who != "" && f.Who != string(h) {
 			return false
 		}
