@@ -28,6 +28,8 @@ func (b behind) Sync(ctx context.Context) error {
 	return b.member.Sync(ctx)
 }
 
+func (b behind) SyncLists(ctx context.Context) error { return b.Sync(ctx) }
+
 // A manager that is elected reads what the one before has written, and what others
 // have, before it does anything: it has read everything once, and that was long ago.
 // Until it has it makes, deletes, advises and rings nothing.

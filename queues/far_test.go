@@ -166,6 +166,10 @@ func (m *member) Sync(ctx context.Context) error {
 	return m.far.call(ctx, m.name, "sync", "", func() error { return nil })
 }
 
+func (m *member) SyncLists(ctx context.Context) error {
+	return m.far.call(ctx, m.name, "sync lists", "", func() error { return nil })
+}
+
 func (f *far) deliver() {
 	f.mu.Lock()
 	managers := slices.Clone(f.managers)

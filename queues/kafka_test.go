@@ -176,7 +176,10 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
+// syncers are those of catalog, queues, hosts and, last, instances.
 type syncers []*read.Reader
+
+func (s syncers) SyncLists(ctx context.Context) error { return s[:len(s)-1].Sync(ctx) }
 
 func (s syncers) Sync(ctx context.Context) error {
 	for _, r := range s {

@@ -174,7 +174,8 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 			})
 		}
 	}
-	run(t.caughtUp, t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.twinsLoop)
+	run(t.caughtUpOnLists, t.reconcileLoop, t.hostLoop, t.twinsLoop)
+	run(t.caughtUp, t.adviceLoop, t.truncateLoop)
 	run(t.triedToCatchUp, t.rejectLoop, t.ringLoop)
 	m.opts.Logger.Info("elected: active from now on")
 	hide := m.opts.Metrics.show(m.view)

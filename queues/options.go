@@ -29,6 +29,8 @@ type View interface {
 	// Sync returns when everything that was acknowledged to anybody before the
 	// call has been handed over.
 	Sync(ctx context.Context) error
+	// SyncLists does so for all but Instances, of which a partition may be without a leader.
+	SyncLists(ctx context.Context) error
 }
 
 // Log takes records for Kafka.

@@ -52,6 +52,10 @@ func (t *term) pass(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		steps, retry := t.allowed(plan.Next(wanted, seen, t.opts.rules()))
+		if t.partly { // what seems to be wanted by nobody may be by what was not read
+			steps = slices.DeleteFunc(steps, func(s plan.Step) bool { return !s.Op.Makes() })
+			wait = sooner(wait, t.opts.Settle)
+		}
 		if len(steps) == 0 || ctx.Err() != nil {
 			return sooner(wait, retry), nil
 		}
@@ -70,7 +74,7 @@ var errUnsettled = errors.New("what was done cannot be seen yet")
 // alone will change the picture.
 func (t *term) observe(ctx context.Context) ([]compute.Queue, plan.Seen, time.Duration, error) {
 	var topics map[compute.QueueName]compute.TopicID
-	err := t.sync(ctx)
+	err := t.syncForPass(ctx)
 	if err == nil {
 		err = t.within(ctx, func(ctx context.Context) (err error) {
 			topics, err = t.opts.Far.Topics.QueueTopics(ctx)

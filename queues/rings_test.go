@@ -246,8 +246,8 @@ func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A manager that is elected while a partition has no leader makes no queue, gives no advice and tells no agent that it
-// is alone, but rings hosts.
+// A manager that is elected while what it lists by has no leader makes no queue, gives no advice and tells no agent that
+// it is alone, but rings hosts.
 func TestHostsAreRungThoughAPartitionHasNoLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		a := f.join(t, "a")
@@ -259,7 +259,7 @@ func TestHostsAreRungThoughAPartitionHasNoLeader(t *testing.T) {
 		settle(0)
 		f.mu.Lock()
 		f.fault = func(c call) fault {
-			if c.op == "sync" {
+			if c.op == "sync" || c.op == "sync lists" {
 				return fault{refuse: errors.New("no leader")}
 			}
 			return fault{}

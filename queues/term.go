@@ -21,6 +21,7 @@ type term struct {
 	inited   map[compute.TopicID]string     // in which group this term initialised it
 	failures map[compute.QueueName]failure  // of queues that failed last time
 	written  map[compute.QueueName]Progress // as they were last, of truncateLoop alone
+	partly   bool                           // not all instances could be read the last time
 }
 
 func newTerm(m *Manager) *term {
@@ -33,14 +34,19 @@ func newTerm(m *Manager) *term {
 
 // caughtUp waits until everything there was when the term began has been read:
 // what the manager before wrote included.
-func (t *term) caughtUp(ctx context.Context) bool {
+func (t *term) caughtUp(ctx context.Context) bool { return t.until(ctx, t.opts.View.Sync) }
+
+// caughtUpOnLists waits as caughtUp does, but not for instances.
+func (t *term) caughtUpOnLists(ctx context.Context) bool { return t.until(ctx, t.opts.View.SyncLists) }
+
+func (t *term) until(ctx context.Context, synced func(context.Context) error) bool {
 	select {
 	case <-t.ready:
 	case <-ctx.Done():
 		return false
 	}
 	for wait := t.opts.Backoff; ; wait = min(2*wait, t.opts.MaxBackoff) {
-		err := t.sync(ctx)
+		err := t.within(ctx, synced)
 		if err == nil {
 			return true
 		}
@@ -66,8 +72,36 @@ func (t *term) triedToCatchUp(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-func (t *term) sync(ctx context.Context) error {
-	return t.within(ctx, func(ctx context.Context) error { return t.opts.View.Sync(ctx) })
+func (t *term) sync(ctx context.Context) error { return t.within(ctx, t.opts.View.Sync) }
+
+// onceMore is how long a pass waits for instances of which not all could be read the last time.
+const onceMore = time.Second
+
+// syncForPass reads what a pass goes by. Where a partition of instances cannot be read, for it has no leader or this
+// process is cut off from that, it goes on with partly set: queues are made for all other projects, and none is ended.
+func (t *term) syncForPass(ctx context.Context) error {
+	patience := t.opts.StepTimeout
+	if t.partly {
+		patience = min(patience, onceMore)
+	}
+	trying, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	unread := t.opts.View.Sync(trying)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if unread == nil {
+		t.partly = false
+		return nil
+	}
+	if err := t.within(ctx, t.opts.View.SyncLists); err != nil {
+		return err
+	}
+	if !t.partly {
+		t.opts.Logger.Warn("not all instances can be read: queues are made, and none is ended", zap.Error(unread))
+	}
+	t.partly = true
+	return nil
 }
 
 // within bounds one request.

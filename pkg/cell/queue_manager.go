@@ -4,6 +4,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -57,7 +58,7 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 		func(r Records, end bool) { manager.Instances(r, end) },
 	)
 	manager = queues.New(queues.Options{
-		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
+		Topics: topics, Leader: elector, View: managed{syncers{entries, listed, hosts}, instances}, Log: producer,
 		Far: queues.Far{
 			Topics:  works,
 			Hosts:   works,
@@ -74,6 +75,18 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 	g.Add("election", elector)
 	return g, nil
 }
+
+// managed is what the queue manager reads.
+type managed struct {
+	lists     syncers
+	instances *read.Reader
+}
+
+func (m managed) Sync(ctx context.Context) error {
+	return append(slices.Clip(m.lists), m.instances).Sync(ctx)
+}
+
+func (m managed) SyncLists(ctx context.Context) error { return m.lists.Sync(ctx) }
 
 // groundwork is Kafka in the queue manager's words.
 type groundwork struct {

@@ -74,6 +74,9 @@ const (
 	List                      // write the record
 )
 
+// Makes says whether the step brings a queue nearer to being there, for which nobody needs to know all instances.
+func (o Op) Makes() bool { return o == CreateTopic || o == InitShare || o == List }
+
 var opNames = [...]string{"", "close", "unlist", "delete topic", "create topic", "init share", "list"}
 
 // String is the step's name in logs.
