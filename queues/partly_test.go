@@ -29,13 +29,13 @@ func TestAPartitionThatCannotBeRead(t *testing.T) {
 			f.publish(names.Catalog(), flavor(string(name)), noFlavor("old"))
 			f.publish(names.Hosts(), beacon("h-"+string(name), 4))
 			settle(2 * time.Minute)
-			if q := f.listed()[name]; q.State != compute.QueueOpen || f.topic(name) == nil {
+			if q, listed := f.listed()[name]; !listed || q.State != compute.QueueOpen || f.topic(name) == nil {
 				t.Errorf("the queue of %s, whose projects can be read, is %+v", name, q)
 			}
 			if f.streams()[compute.HostID("h-"+name)] == 0 {
 				t.Errorf("the host of %s has no stream", name)
 			}
-			if q := f.listed()["old"]; q.State != compute.QueueOpen {
+			if q, listed := f.listed()["old"]; !listed || q.State != compute.QueueOpen || f.topic("old") == nil {
 				t.Errorf("a queue in which somebody may wait is %+v", q)
 			}
 			if name == "during" { // and the next one begins in the middle of it
