@@ -225,6 +225,35 @@ func TestDeadHostRefusals(t *testing.T) {
 	})
 }
 
+// TestHostThatIsNotListedAnyMore: what waits until nothing is left on it is told of what is left, and is not told that
+// there is no such host before that.
+func TestHostThatIsNotListedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
+		h := into[rest.HostView](n.do("GET", "/v1/hosts/h1?fence=42", nil), 200)
+		equal(t, "left", map[string]int{"active": 1, "starting": 1}, h.Instances)
+		if h.State != "silent" || h.Reason == "" || time.Duration(h.HeardFor) != compute.SilentAfter+time.Second {
+			t.Errorf("%+v", h)
+		}
+		if all := into[rest.Instances](n.do("GET", "/v1/hosts/h1/instances", nil), 200); len(all.Items) != 3 {
+			t.Errorf("it has %+v", all.Items)
+		}
+		h = into[rest.HostView](n.do("GET", "/v1/hosts/h2", nil), 200)
+		if h.State != "silent" || h.Instances["active"] != 1 {
+			t.Errorf("one that was never heard of: %+v", h)
+		}
+		n.do("POST", "/v1/hosts/h1/drain", nil).refused(404, compute.KindNotFound)
+		n.has(
+			instance(id1, "a", compute.StateActive, on("h2", 1)), instance(id2, "b", compute.StateDeleted, on("h1", 41)),
+			instance(id3, "c", compute.StateError, on("h1", 42)),
+		)
+		for _, path := range []string{"/v1/hosts/h1?fence=42", "/v1/hosts/h1/instances"} {
+			n.do("GET", path, nil).refused(404, compute.KindNotFound)
+		}
+	})
+}
+
 // TestForceIsNoWordAgainstBeacons: a host that goes on to be heard is not declared dead, and does not read
 // that it is.
 func TestForceIsNoWordAgainstBeacons(t *testing.T) {

@@ -35,6 +35,8 @@ func (s *Server) routeFleet(api huma.API) {
 	}, s.listHosts)
 	route(s, api, huma.Operation{
 		OperationID: "show-host", Method: http.MethodGet, Path: "/v1/hosts/{host}", Tags: hosts, Summary: "Show a host",
+		Description: "One that is not listed any more is shown as silent for as long as it has instances, or some " +
+			"wait for it alone.",
 	}, s.showHost)
 	route(s, api, huma.Operation{
 		OperationID: "list-host-instances", Method: http.MethodGet, Path: "/v1/hosts/{host}/instances", Tags: hosts,
@@ -162,11 +164,11 @@ type hostInput struct {
 type hostOutput struct{ Body rest.HostView }
 
 func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error) {
-	h, err := s.host(in.Host)
+	v, err := s.hostView(in.Host)
 	if err != nil {
 		return nil, err
 	}
-	out := &hostOutput{Body: h.view(s.moment())}
+	out := &hostOutput{Body: v}
 	out.Body.Instances = s.views.instances.count(in.Host, func(i *compute.Instance) bool {
 		return onHost(i) && (in.Fence == 0 || i.Fence < in.Fence)
 	})
@@ -181,7 +183,7 @@ type hostInstancesInput struct {
 // listHostInstances shows operators the machines of a host. What it prepares
 // and has not been granted yet is still queued, and not among them.
 func (s *Server) listHostInstances(ctx context.Context, in *hostInstancesInput) (*listOutput, error) {
-	if _, err := s.host(in.Host); err != nil {
+	if _, err := s.hostView(in.Host); err != nil {
 		return nil, err
 	}
 	after, err := parseCursor(in.Marker)
@@ -200,6 +202,19 @@ func (s *Server) host(name compute.HostID) (lastBeacon, error) {
 		return lastBeacon{}, compute.NotFound("host", string(name), "berth host list shows all hosts")
 	}
 	return h, nil
+}
+
+// hostView is a host as it is shown. One that is not listed is there for as long as it has something: an operator who
+// waits until nothing is left on a dead host asks until then.
+func (s *Server) hostView(name compute.HostID) (rest.HostView, error) {
+	h, err := s.host(name)
+	switch {
+	case err == nil:
+		return h.view(s.moment()), nil
+	case len(s.views.instances.onHost(name)) > 0:
+		return rest.UnlistedHost(name, s.views.hosts.unheard(name, s.moment())), nil
+	}
+	return rest.HostView{}, err
 }
 
 // maxClockError is how far a node's clock may be from the log's time and still orders

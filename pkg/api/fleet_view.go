@@ -266,6 +266,18 @@ func (v *hosts) heard(h compute.HostID) (last lastBeacon, listed bool) {
 	return last, listed
 }
 
+// unheard is for how long at least nothing was heard of a host that is not listed. One never heard of counts from when
+// the topic was read.
+func (v *hosts) unheard(h compute.HostID, now moment) time.Duration {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	last, ok := v.removed[h]
+	if !ok {
+		last.at = v.loadedAt
+	}
+	return last.age(now)
+}
+
 // len is how many hosts there are.
 func (v *hosts) len() int {
 	v.mu.RLock()

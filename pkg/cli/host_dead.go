@@ -150,7 +150,7 @@ func (d *death) left(ctx context.Context, c *client.Client, w *watch, live *live
 func leftOn(ctx context.Context, c *client.Client, dead client.HostDead) (n int, err error) {
 	seen, err := c.HostBefore(ctx, dead.Host, dead.Fence)
 	if compute.KindOf(err) == compute.KindNotFound {
-		return 0, nil // nobody has heard of it any more
+		return 0, nil // it is not listed, and a node shows such a host for as long as it has instances
 	}
 	for _, of := range seen.Instances {
 		n += of

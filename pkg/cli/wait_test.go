@@ -37,14 +37,15 @@ type apiNode struct {
 	token   string                   // that a command shows; empty: what findToken finds
 	lets    func(*http.Request) bool // says of a request whether its caller has signed in; nil: all have
 
-	mu     sync.Mutex
-	http   *http.Server      // nil: it is down
-	conns  pipetest.Listener // of http
-	behind bool              // what it shows is as it was accepted, however much it has told
-	shown  map[compute.InstanceID]client.Instance
-	log    []client.Event
-	grown  chan struct{}  // closed when something was added to the log
-	calls  map[string]int // by method and path, without ids
+	mu       sync.Mutex
+	http     *http.Server      // nil: it is down
+	conns    pipetest.Listener // of http
+	unlisted bool              // no host is listed: it shows those alone that have something
+	behind   bool              // what it shows is as it was accepted, however much it has told
+	shown    map[compute.InstanceID]client.Instance
+	log      []client.Event
+	grown    chan struct{}  // closed when something was added to the log
+	calls    map[string]int // by method and path, without ids
 }
 
 func newAPINode(t *testing.T) *apiNode {
@@ -192,6 +193,10 @@ func (n *apiNode) host(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	n.mu.Unlock()
+	if n.unlisted && len(h.Instances) == 0 {
+		problem(w, http.StatusNotFound, compute.KindNotFound)
+		return
+	}
 	answer(w, http.StatusOK, h)
 }
 
@@ -585,6 +590,22 @@ func TestWaitForHost(t *testing.T) {
 		}
 		if lasted := time.Since(began); lasted != 5*time.Minute || n.called("GET events") != 1 || n.called("GET hosts") > 10 {
 			t.Errorf("after %v: it asked %v", lasted, n.calls)
+		}
+	})
+}
+
+// TestWaitForADeadHostThatIsNotListed: a node shows it for as long as it has something, and has no such host then.
+func TestWaitForADeadHostThatIsNotListed(t *testing.T) {
+	in(t, func(t *testing.T, n *apiNode) {
+		const id = "11111111-1111-4111-8111-111111111111"
+		n.set(client.Instance{ID: id, Name: "web", State: "active", Host: "h2", Version: 3})
+		n.unlisted = true
+		n.asked = func(client.Instance) { later(5*time.Minute, func() { n.becomes(id, "starting") }) }
+		began := time.Now()
+		said, err := n.does(newHostEvacuate, "h2", "--fenced", "--wait", "--timeout", "0")
+		if lasted := time.Since(began); err != nil || lasted != 5*time.Minute ||
+			!strings.Contains(said, "1 instance left on host h2\n0 instances left on host h2\n") {
+			t.Errorf("after %v: %v: %s", lasted, err, said)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 // HostView is what a host last said about itself.
 type HostView struct {
 	Host        compute.HostID      `json:"host"`
-	State       string              `json:"state" enum:"enabled,disabled,draining,quarantined,silent"`
+	State       string              `json:"state" enum:"enabled,disabled,draining,quarantined,silent" doc:"silent: not heard for a minute, or not listed any more."`
 	Reason      string              `json:"reason,omitempty" doc:"Why it does not offer."`
 	Totals      compute.Resources   `json:"totals" doc:"After over-commit."`
 	Reserved    compute.Resources   `json:"reserved,omitempty" doc:"What the host keeps for itself."`
@@ -69,6 +69,13 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	if ago > compute.SilentAfter {
 		v.State = compute.HostSilent.String()
 	}
+	return v
+}
+
+// UnlistedHost shows a host that is not listed and has something, of which nothing was heard for so long at least.
+func UnlistedHost(h compute.HostID, ago time.Duration) HostView {
+	v := FromBeacon(&compute.Beacon{Host: h, Reason: "it is not listed any more"}, ago)
+	v.State, v.Totals, v.Free = compute.HostSilent.String(), compute.Resources{}, compute.Resources{}
 	return v
 }
 
