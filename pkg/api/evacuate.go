@@ -135,7 +135,8 @@ func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) er
 		return err
 	}
 	last, listed := s.views.hosts.heard(h)
-	if !listed && len(s.views.instances.onHost(h)) == 0 {
+	// One that was forgotten is known: where that was not told to all conductors it has to be said again.
+	if known := listed || !last.at.IsZero(); !known && len(s.views.instances.onHost(h)) == 0 {
 		_, err := s.host(h)
 		return err
 	}

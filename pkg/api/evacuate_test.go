@@ -79,6 +79,13 @@ func TestDeadHost(t *testing.T) {
 						t.Errorf("logged %s as %v, want %v", field, about[field], want)
 					}
 				}
+				// Nor is it unknown once the first word was acted on: after a 504 it has to be said until it is answered.
+				n.has(instance(id1, "a", compute.StateError, on("h1", 0)), instance(id2, "b", compute.StateQueued),
+					instance(id3, "c", compute.StateDeleted, on("h1", 42)))
+				n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
+				got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true}), 202)
+				equal(t, "said again", rest.HostDead{Host: "h1", Fence: 42, Instances: map[string]int{}}, got)
+				n.toldEverybody(op, verb == "forget")
 			})
 		})
 	}
