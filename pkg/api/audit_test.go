@@ -3,6 +3,9 @@
 package api
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-project/berth/pkg/audit"
@@ -216,6 +220,59 @@ func TestChangeAndEntryFailApart(t *testing.T) {
 	n.fail = wire.ErrFull // neither was handed over
 	if a := boot(); a.status != 429 || len(n.entries()) != 0 {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestSwitchedOffHostLeavesAnEntry: once the fence command has switched a host off, audit and answer tell of it,
+// however the call ends.
+//
+// Seen to fail when runFence does not call Acted.
+func TestSwitchedOffHostLeavesAnEntry(t *testing.T) {
+	for name, c := range map[string]struct {
+		word    rest.DeadHost
+		happens func(n *node, leave func()) // when the host is off
+		status  int
+		kind    compute.Kind
+	}{
+		"Kafka goes silent": {rest.DeadHost{}, func(n *node, _ func()) {
+			n.behind = func(context.Context) error { return errors.New("silent") }
+		}, 503, compute.KindUnavailable},
+		"the caller leaves": {rest.DeadHost{Force: true}, func(n *node, leave func()) {
+			n.hears(compute.Beacon{Host: "h1"}) // its last
+			leave()
+		}, 504, compute.KindTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := auditedNode(t)
+				n.as = n.token(auth.RoleAdmin, "")
+				time.Sleep(compute.SilentAfter + time.Second)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				n.config.Fencer = hook(func(context.Context, compute.HostID) error { c.happens(n, leave); return nil })
+				body, err := json.Marshal(c.word)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req := httptest.NewRequestWithContext(ctx, "POST", "/v1/hosts/h1/evacuate", bytes.NewReader(body))
+				req.Header.Set("Content-Type", "application/json")
+				p := n.ask(req).refused(c.status, c.kind)
+				if !strings.Contains(p.Message, "the fence command has switched the host off") ||
+					!strings.Contains(p.Message+p.Remedy, "was not declared dead") || !strings.HasPrefix(p.Remedy, "say it again") {
+					t.Errorf("%+v", p)
+				}
+				e := n.one()
+				if int(e.Status) != c.status || e.Operation != "evacuate-host" || e.Target != "host/h1" ||
+					e.Who != "token:admin-bot" {
+					t.Errorf("%+v", e)
+				}
+				n.behind = func(context.Context) error { return errors.New("silent") }
+				n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(503, compute.KindUnavailable)
+				if all := n.entries(); len(all) > 0 {
+					t.Errorf("of a call that did nothing: %+v", all)
+				}
+			})
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
@@ -108,14 +109,14 @@ func (s *Server) deadHost(
 	}
 	if err := s.awaitSilence(ctx, in.Host); err != nil {
 		log.Warn("host is not declared dead: it was heard of lately", zap.Error(err))
-		return nil, err
+		return nil, afterFence(err, word)
 	}
 	ctx = context.WithoutCancel(ctx) // a half-told fence has to be told again
 	out, err := s.declareDead(ctx, in.Host, op, traceOf(in.Traceparent))
 	log = log.With(zap.Uint64("fence", uint64(out.Fence)), zap.String("instances", countsOf(out)))
 	if err != nil {
 		log.Warn("host is declared dead, but perhaps not to all: it has to be said again", zap.Error(err))
-		return nil, err
+		return nil, afterFence(err, word)
 	}
 	log.Info("host is declared dead")
 	return &deadHostOutput{Body: out}, nil
@@ -191,11 +192,28 @@ func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 		case <-ctx.Done():
 			return &compute.Error{
 				Kind: compute.KindTimeout, Field: "host", Value: string(h),
-				Message: "it has not been silent for long enough, and nothing was done",
+				Message: "it has not been silent for long enough, and was not declared dead",
 				Remedy:  fmt.Sprintf("say it again in %s", s.silenceLeft(ago)), Cause: ctx.Err(),
 			}
 		}
 	}
+}
+
+// afterFence says of an error that the fence command has switched the host off before it, where it was run.
+func afterFence(err error, word rest.DeadHost) error {
+	var e *compute.Error
+	if word.Fenced || !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Message = strings.TrimPrefix(e.Message+"; the fence command has switched the host off", "; ")
+	if e.Kind == compute.KindUnavailable { // of which others say that nothing was done
+		out.Remedy = "say it again in a moment; the host was not declared dead"
+	}
+	if later, ok := err.(*retryLater); ok {
+		return &retryLater{why: &out, status: later.status, after: later.after}
+	}
+	return &out
 }
 
 // hearHosts returns once all beacons that were acknowledged before the call are in the view.
@@ -222,7 +240,11 @@ func (s *Server) runFence(ctx context.Context, h compute.HostID) error {
 				"nodes a fence.command that switches hosts off",
 		}
 	}
-	return s.config.Fencer.Fence(ctx, h)
+	if err := s.config.Fencer.Fence(ctx, h); err != nil {
+		return err
+	}
+	audit.Acted(ctx)
+	return nil
 }
 
 // declareDead writes the fence, then tells every partition. What it answers

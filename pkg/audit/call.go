@@ -28,6 +28,7 @@ type call struct {
 	denied  bool // the caller may not, or is not known
 	sent    bool // an entry that says yes was handed to Kafka
 	lost    bool // and is not known to be there
+	acted   bool // something was done that no record of Kafka tells of
 }
 
 type contextKey struct{}
@@ -72,6 +73,9 @@ func Kind(ctx context.Context, kind string) {
 // Denied notes that the caller may not, whatever the answer's status says: an instance of another project is not found.
 func Denied(ctx context.Context) { of(ctx).note(func(c *call) { c.denied = true }) }
 
+// Acted notes that something was done already, outside of Kafka: an entry tells of the call however it is answered.
+func Acted(ctx context.Context) { of(ctx).note(func(c *call) { c.acted = true }) }
+
 func (c *call) note(change func(*call)) {
 	if c == nil {
 		return
@@ -97,9 +101,10 @@ func (c *call) due(now time.Time) (compute.AuditEntry, bool) {
 	return e, true
 }
 
-// refused is the entry of a call that was answered with this status; false if there is none to write. After one that
-// said yes it corrects it: the change failed beside it.
-func (c *call) refused(status int, now time.Time) (e compute.AuditEntry, corrects, ok bool) {
+// refused is the entry of a call that was answered with this status; false if there is none to write. One that must be
+// written is left out for no bound: it corrects one that said yes, where the change failed beside it, or tells of what
+// was done before the call failed.
+func (c *call) refused(status int, now time.Time) (e compute.AuditEntry, must, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e = c.entry
@@ -107,7 +112,7 @@ func (c *call) refused(status int, now time.Time) (e compute.AuditEntry, correct
 	switch {
 	case status < 400 || c.lost:
 		return e, false, false
-	case c.sent:
+	case c.sent, c.acted:
 		return e, true, true
 	case c.changes:
 		return e, false, status < 500

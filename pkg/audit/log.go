@@ -128,11 +128,11 @@ func (l *Log) End(ctx context.Context, status int) {
 	if l == nil || c == nil {
 		return
 	}
-	e, corrects, ok := c.refused(status, l.o.Now())
+	e, must, ok := c.refused(status, l.o.Now())
 	if !ok {
 		return
 	}
-	if !corrects && !l.allowed(e) {
+	if !must && !l.allowed(e) {
 		l.omit()
 		return
 	}
