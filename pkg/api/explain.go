@@ -171,8 +171,8 @@ func (s *presenter) whole(i *compute.Instance) *compute.Queue {
 
 // counts is how many hosts are what to an instance that is queued. Those that wait in one queue mostly want the same
 // of a host, and a list may have a thousand of them: what differs between them, the hosts that each avoids, is put
-// right.
-func (s *presenter) counts(i *compute.Instance) explain.Counts {
+// right. They are not known where all that differs in one answer would take more work than one may.
+func (s *presenter) counts(i *compute.Instance) (out explain.Counts, known bool) {
 	w := s.wanted(i)
 	avoid := slices.Compact(slices.Sorted(slices.Values(w.Avoid)))
 	w.Avoid, w.Failed, w.Image = nil, nil, "" // of which lists say nothing
@@ -180,8 +180,10 @@ func (s *presenter) counts(i *compute.Instance) explain.Counts {
 	if w.Group != nil {
 		same += fmt.Sprint(w.Group.Rule, w.Group.Same, w.Group.Value)
 	}
-	out, known := s.counted[same]
-	if !known {
+	if out, known = s.counted[same]; !known {
+		if (len(s.counted)+1)*s.views.hosts.len() > s.judged {
+			return out, false
+		}
 		out = s.views.hosts.capacity(w, s.now).Counts
 		s.counted[same] = out
 	}
@@ -195,7 +197,7 @@ func (s *presenter) counts(i *compute.Instance) explain.Counts {
 			out[explain.Avoided]++
 		}
 	}
-	return out
+	return out, true
 }
 
 func (s *presenter) fromAnswer(a explain.Answer, oldest time.Duration) rest.Standings {
@@ -269,7 +271,7 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 
 // What becomes of boots that nobody asked for yet, and how much room there is, are judged anew for each answer: every
 // host for every kind of machine, or every queue of a page. Any reader may ask, so both the work of one answer and the
-// answers at once are bounded.
+// answers at once are bounded. Lists of instances say why each waits within the first bound.
 const (
 	mostJudged    = 4_000_000 // for one answer: 64 kinds on 10,000 hosts, one or two seconds of a processor
 	judgingAtOnce = 2

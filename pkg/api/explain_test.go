@@ -261,6 +261,31 @@ func TestPagesOfQueuesAreJudgedWithinABound(t *testing.T) {
 	}
 }
 
+// TestListsJudgeHostsWithinABound: a list tells of all why they wait, and of as many kinds of machines as hosts can be
+// judged for what became of hosts.
+func TestListsJudgeHostsWithinABound(t *testing.T) {
+	n := newNode(t)
+	n.hears(offering("h1", 8))
+	n.hears(offering("h2", 8))
+	for id, queue := range map[compute.InstanceID]compute.QueueName{id1: "a", id2: "b", id3: "c", id4: "a"} {
+		n.has(instance(id, string(queue), compute.StateQueued, func(i *compute.Instance) { i.Queue = queue }))
+	}
+	for judged, want := range map[int]int{7: 4, 6: 4, 5: 3, 4: 3, 3: 2, 2: 2, 1: 0} {
+		n.judged = judged
+		told := 0
+		for _, i := range n.list("").Items {
+			if i.Waiting == nil || i.Waiting.Code != compute.WaitingForCapacity {
+				t.Errorf("%d: %+v", judged, i.Waiting)
+			} else if i.Waiting.Hosts != nil {
+				told++
+			}
+		}
+		if told != want {
+			t.Errorf("of %d it tells what became of hosts, and not of %d, where %d may be judged", told, want, judged)
+		}
+	}
+}
+
 // TestFewAnswersJudgeHostsAtOnce, and a caller that goes away leaves its place.
 func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
 	n := newNode(t)

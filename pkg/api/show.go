@@ -28,6 +28,7 @@ type presenter struct {
 	catalog Catalog
 	groups  map[compute.GroupKey]*knownGroup // nil: there is no such group
 	counted map[string]explain.Counts        // likewise: of hosts, by what is wanted of them
+	judged  int                              // how often a host may be judged for them
 	known   []explain.Host                   // nil: nobody has asked
 	oldest  time.Duration                    // of what they said
 
@@ -39,7 +40,8 @@ type presenter struct {
 func (s *Server) presenter(ctx context.Context) *presenter {
 	return &presenter{
 		views: s.views, now: s.moment(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
-		counted: map[string]explain.Counts{}, catalog: s.config.Catalog, groups: map[compute.GroupKey]*knownGroup{},
+		counted: map[string]explain.Counts{}, judged: s.judged,
+		catalog: s.config.Catalog, groups: map[compute.GroupKey]*knownGroup{},
 	}
 }
 
@@ -79,8 +81,8 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if i.Boot.Host != "" {
 		return s.waitingForHost(i)
 	}
-	counts := s.counts(i)
-	r := whyWaiting(counts.Hosts(), s.views.caughtUp[viewHosts].Load())
+	counts, known := s.counts(i)
+	r := whyWaiting(counts.Hosts(), known && s.views.caughtUp[viewHosts].Load())
 	if g := s.group(i); g != nil && counts[explain.KeptOut] > 0 && r.Code == compute.NoEligibleHost {
 		r.Code, r.Detail = compute.GroupRule, g.Says()
 	}
@@ -91,10 +93,10 @@ func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	return r
 }
 
-// whyWaiting judges by what hosts are to it; before they were read nothing is known but that it waits.
-func whyWaiting(hosts compute.HostCounts, read bool) *compute.Reason {
+// whyWaiting judges by what hosts are to it; where that is not known nothing is but that it waits.
+func whyWaiting(hosts compute.HostCounts, known bool) *compute.Reason {
 	switch {
-	case !read || hosts.Eligible > 0:
+	case !known || hosts.Eligible > 0:
 		return &compute.Reason{Code: compute.WaitingForCapacity, Hosts: hosts}
 	case hosts.NeverFits > 0 && hosts.NeverFits == hosts.Total():
 		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}

@@ -16,7 +16,7 @@ type Reason struct {
 	Message string             `json:"message" doc:"The same for people."`
 	Quota   *QuotaNumbers      `json:"quota,omitempty" doc:"With QuotaExceeded."`
 	Place   *Place             `json:"place,omitempty" doc:"Where in its queue it waits, if it does."`
-	Hosts   *HostCounts        `json:"hosts,omitempty" doc:"With NoEligibleHost and NeverFits, and with WaitingForCapacity if it is known: what became of every host."`
+	Hosts   *HostCounts        `json:"hosts,omitempty" doc:"With NoEligibleHost and NeverFits, and with WaitingForCapacity if it is known: what became of every host. A list in which very many wait for different machines tells it of the first ones alone, in a cell of many hosts."`
 	Host    compute.HostID     `json:"host,omitempty"`
 	Attempt compute.Attempt    `json:"attempt,omitempty"`
 	Class   string             `json:"class,omitempty" doc:"With BuildFailed: whose fault it was."`
