@@ -274,16 +274,21 @@ func (s *Server) explainBoot(ctx context.Context, in *explainBootInput) (*placem
 // answers at once are bounded. Lists of instances say why each waits within the first bound.
 const (
 	mostJudged    = 4_000_000 // for one answer: 64 kinds on 10,000 hosts, one or two seconds of a processor
-	judgingAtOnce = 2
+	judgingAtOnce = 2         // for callers of the cell, and as many for those of projects
 )
 
-// beginJudging returns once few others judge hosts. done lets the next one do so.
+// beginJudging returns once few others judge hosts. done lets the next one do so. Callers of the cell do not wait for
+// those of projects, as with pages of topics.
 func (s *Server) beginJudging(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
 	defer cancel()
+	places := s.projectJudging
+	if callerOf(ctx).ReadsAll() {
+		places = s.judging
+	}
 	select {
-	case s.judging <- struct{}{}:
-		return func() { <-s.judging }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, notJudged(ctx.Err())
 	}

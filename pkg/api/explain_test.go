@@ -322,6 +322,32 @@ func TestFewAnswersJudgeHostsAtOnce(t *testing.T) {
 	}
 }
 
+// TestReadersKeepNoOperatorFromJudging, however many they are, nor operators a reader.
+func TestReadersKeepNoOperatorFromJudging(t *testing.T) {
+	for name, busy := range map[string]func(*node) (places chan struct{}, kept, free string){
+		"readers": func(n *node) (chan struct{}, string, string) {
+			return n.projectJudging, n.token(auth.RoleReader, "own"), n.token(auth.RoleOperator, "")
+		},
+		"operators": func(n *node) (chan struct{}, string, string) {
+			return n.judging, n.token(auth.RoleOperator, ""), n.token(auth.RoleReader, "own")
+		},
+	} {
+		n := lockedNode(t)
+		places, kept, free := busy(n)
+		for range judgingAtOnce {
+			places <- struct{}{}
+		}
+		for _, path := range []string{"/v1/queues", "/v1/capacity", "/v1/explain?flavor=m1.small&project=own"} {
+			n.as, n.config.SyncTimeout = kept, time.Millisecond
+			n.do("GET", path, nil).refused(503, compute.KindUnavailable)
+			n.as, n.config.SyncTimeout = free, time.Minute
+			if a := n.do("GET", path, nil); a.status != 200 {
+				t.Errorf("while %s are answered: %s: %d %s", name, path, a.status, a.body)
+			}
+		}
+	}
+}
+
 // TestStandingsAreDocumented: the API's document names all that a host can be to a machine.
 func TestStandingsAreDocumented(t *testing.T) {
 	by, _ := reflect.TypeFor[rest.Standings]().FieldByName("By")

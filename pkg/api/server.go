@@ -39,15 +39,16 @@ type Server struct {
 	rates       *ratelimit.Limiter // of principals
 	pages       chan struct{}      // holds one for each page of a topic that is read for a caller of the cell
 
-	projectPages chan struct{} // and for one of a project
-	judging      chan struct{} // holds one for each answer for which all hosts are judged
-	judged       int           // how often a host may be judged for one answer
-	events       *events.Log   // what has changed
-	present      presents      // what listeners are still to be told of it
-	open         sync.Once     // the word that user data lies open here, and need not
-	metrics      *Metrics
-	unshown      func() // ends what the metrics ask
-	http         http.Handler
+	projectPages   chan struct{} // and for one of a project
+	judging        chan struct{} // holds one for each answer to a caller of the cell for which all hosts are judged
+	projectJudging chan struct{} // and to one of a project
+	judged         int           // how often a host may be judged for one answer
+	events         *events.Log   // what has changed
+	present        presents      // what listeners are still to be told of it
+	open           sync.Once     // the word that user data lies open here, and need not
+	metrics        *Metrics
+	unshown        func() // ends what the metrics ask
+	http           http.Handler
 }
 
 // New makes a node; what it serves is its Handler.
@@ -65,7 +66,8 @@ func New(c Config) (*Server, error) {
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages),
-		judging: make(chan struct{}, judgingAtOnce), judged: mostJudged,
+		judging: make(chan struct{}, judgingAtOnce), projectJudging: make(chan struct{}, judgingAtOnce),
+		judged:  mostJudged,
 		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent, few: fewPresent},
 	}
 	s.views.instances.tellFrom = s.tellFrom
