@@ -22,8 +22,8 @@ const consoleDescription = "A part of what the machine printed, as its host has 
 	"it ever printed, " +
 	"over stops and reboots; of the oldest part as much is kept as the host is told to. To go on, ask for " +
 	"offset + the length of data. 409 if it is on no host, or its hypervisor keeps no consoles; 429 with " +
-	"Retry-After when too many ask this node at once; 504 with the host and when it was last heard if it " +
-	"does not answer."
+	"Retry-After when too many ask this node at once, or one caller does for a quarter of all; 504 with the host " +
+	"and when it was last heard if it does not answer, at once where it is silent."
 
 func (s *Server) routeConsole(api huma.API) {
 	route(s, api, huma.Operation{
@@ -52,6 +52,10 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	if err != nil {
 		return nil, err
 	}
+	show := s.presenter(ctx)
+	if show.isSilent(host) { // whoever asks for it again and again would keep the places of others
+		return nil, s.errUnanswered(host, show, "is silent and was not asked", "try again once it is heard again")
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.ConsoleTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
@@ -59,7 +63,7 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		ID: compute.AskID(uuid.NewString()), Offset: in.Offset, Limit: uint32(in.Limit),
 		Deadline: deadline.Round(0).UTC(),
 	}
-	answer, done, err := s.asks.open(ask.ID, host, at)
+	answer, done, err := s.asks.open(ask.ID, consoleAsk{host: host, at: at, caller: s.boundedCaller(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +79,6 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(),
 		Trace: traceOf(in.Traceparent),
 	}
-	show := s.presenter(ctx)
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
 		return nil, show.notSent(err, host)
 	}
@@ -87,8 +90,17 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		c.Host = show.host(c.Host)
 		return &consoleOutput{Body: rest.FromConsole(c)}, nil
 	case <-ctx.Done():
-		return nil, s.unansweredBy(host, show)
+		return nil, s.errUnanswered(host, show, fmt.Sprintf("did not answer within %s", s.config.ConsoleTimeout),
+			"try again; if its agent runs, it may be older than this node, or its clock may be wrong")
 	}
+}
+
+// boundedCaller is by whom it is counted what one caller has at once; empty where nobody signs in, and all are one.
+func (s *Server) boundedCaller(ctx context.Context) string {
+	if s.door.open() {
+		return ""
+	}
+	return callerOf(ctx).ID
 }
 
 // hostOf finds the host that has the machine.
@@ -118,16 +130,15 @@ func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, er
 		"wait until it is active")
 }
 
-// unansweredBy says which host did not answer, and what is known of it.
-func (s *Server) unansweredBy(h compute.HostID, show *presenter) error {
+// errUnanswered says which host did not answer, and what is known of it.
+func (s *Server) errUnanswered(h compute.HostID, show *presenter, message, remedy string) error {
 	heard := "and was never heard of"
 	if last, ok := s.views.hosts.get(h); ok {
 		heard = "and was last heard " + last.age(s.moment()).Truncate(time.Second).String() + " ago"
 	}
 	return &compute.Error{
 		Kind: compute.KindTimeout, Field: "host", Value: string(show.host(h)),
-		Message: fmt.Sprintf("did not answer within %s, %s", s.config.ConsoleTimeout, heard),
-		Remedy:  "try again; if its agent runs, it may be older than this node, or its clock may be wrong",
+		Message: message + ", " + heard, Remedy: remedy,
 	}
 }
 
@@ -165,7 +176,8 @@ func (s *Server) Consoles(recs []wire.Record, _ bool) {
 
 // consoleAsks are the open questions of this node about consoles.
 type consoleAsks struct {
-	limit int
+	limit    int
+	ofCaller int // of them, of one caller
 
 	mu  sync.Mutex
 	all map[compute.AskID]consoleAsk
@@ -174,16 +186,17 @@ type consoleAsks struct {
 type consoleAsk struct {
 	host   compute.HostID
 	at     instanceKey
+	caller string               // who waits for it; empty: it has no bound of its own
 	answer chan compute.Console // holds one
 }
 
 func newConsoleAsks(most int) *consoleAsks {
-	return &consoleAsks{limit: most, all: map[compute.AskID]consoleAsk{}}
+	return &consoleAsks{limit: most, ofCaller: max(1, most/shareOfALone), all: map[compute.AskID]consoleAsk{}}
 }
 
 // open begins to wait for an answer; done must be called.
 func (a *consoleAsks) open(
-	id compute.AskID, h compute.HostID, at instanceKey,
+	id compute.AskID, q consoleAsk,
 ) (answer <-chan compute.Console, done func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,13 +204,27 @@ func (a *consoleAsks) open(
 		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.limit),
 			"so many wait for consoles at this node already")
 	}
-	q := consoleAsk{h, at, make(chan compute.Console, 1)}
+	if q.caller != "" && a.of(q.caller) >= a.ofCaller {
+		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.limit),
+			fmt.Sprintf("%d of those that wait for consoles are yours, and one caller may have no more", a.ofCaller))
+	}
+	q.answer = make(chan compute.Console, 1)
 	a.all[id] = q
 	return q.answer, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		delete(a.all, id)
 	}, nil
+}
+
+// of is how many are a caller's; with the lock held.
+func (a *consoleAsks) of(caller string) (n int) {
+	for _, q := range a.all {
+		if q.caller == caller {
+			n++
+		}
+	}
+	return n
 }
 
 // answer hands an answer to the request that waits for it: only the first one, and only

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -148,6 +149,58 @@ func TestConsoleUnanswered(t *testing.T) {
 			if p := <-done; p.Message != "did not answer within 10s, and was last heard 17s ago" {
 				t.Errorf("%+v", p)
 			}
+		}
+	})
+}
+
+// TestConsoleOfASilentHost: it is not asked, and nobody waits for it.
+func TestConsoleOfASilentHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.has(instance(id1, "web", compute.StateActive))
+		n.hears(compute.Beacon{Host: "h1"})
+		time.Sleep(compute.SilentAfter + time.Second)
+		began := time.Now()
+		p := n.do("GET", path(id1)+"/console", nil).refused(504, compute.KindTimeout)
+		if p.Field != "host" || p.Value != "h1" || p.Message != "is silent and was not asked, and was last heard 1m1s ago" {
+			t.Errorf("%+v", p)
+		}
+		if waited, recs := time.Since(began), n.published(); waited != 0 || len(recs) != 0 {
+			t.Errorf("it has waited for %s, and published %+v", waited, recs)
+		}
+		n.hears(compute.Beacon{Host: "h1"})
+		n.hosted(func(cmd compute.Command) []compute.Console {
+			return []compute.Console{answeredBy("h1", cmd, "x")}
+		})
+		into[rest.Console](n.do("GET", path(id1)+"/console", nil), 200)
+	})
+}
+
+// TestOneCallerLeavesConsolesToOthers: one that waits for many of them has a quarter of the places.
+func TestOneCallerLeavesConsolesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := lockedNode(t)
+		n.config.ConsoleTimeout = 10 * time.Second
+		ask := func() answer { return n.do("GET", path(id1)+"/console?project=own", nil) }
+		n.as = n.token(auth.RoleReader, "own")
+		n.hosted(func(compute.Command) []compute.Console { return nil })
+		done := make(chan answer, n.config.OpenAsks)
+		for range n.config.OpenAsks / 4 {
+			go func() { done <- ask() }()
+		}
+		synctest.Wait()
+		a := ask()
+		if p := a.refused(429, compute.KindUnavailable); p.Field != "limits.consoles" ||
+			!strings.Contains(p.Message, "16 of those") || a.header.Get("Retry-After") != "1" {
+			t.Errorf("%+v", p)
+		}
+		n.as = n.token(auth.RoleReader, "own")
+		n.hosted(func(cmd compute.Command) []compute.Console {
+			return []compute.Console{answeredBy("h1", cmd, "x")}
+		})
+		into[rest.Console](ask(), 200)
+		for range n.config.OpenAsks / 4 {
+			(<-done).refused(504, compute.KindTimeout)
 		}
 	})
 }

@@ -56,7 +56,7 @@ const (
 	listAtOnce   = 2
 	spread       = 4 * time.Second // of that, so that not all come at once
 	allProjects  = compute.Project("*")
-	shareOfALone = 4 // one caller may have a quarter of the listeners
+	shareOfALone = 4 // one caller may have a quarter of the listeners, or of the consoles
 )
 
 type eventsInput struct {
@@ -99,11 +99,8 @@ func (s *Server) routeEvents(api huma.API) {
 // wish is what the caller wants to hear.
 func (s *Server) wish(ctx context.Context, in *eventsInput) (events.Wish, error) {
 	w := events.Wish{Since: in.Since, Wanted: events.Wanted{Instance: in.Instance, Host: in.Host}}
-	caller := callerOf(ctx)
-	if !s.door.open() {
-		w.Caller = caller.ID
-	}
-	project, err := oneOrAll(caller, in.Project)
+	w.Caller = s.boundedCaller(ctx)
+	project, err := oneOrAll(callerOf(ctx), in.Project)
 	if err != nil {
 		return w, err
 	}
