@@ -161,6 +161,7 @@ type listInput struct {
 	Group        compute.GroupName  `query:"group" doc:"Only what was booted into this group: its members, and what has ended of them."`
 	ID           []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
 	Ref          string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
+	Fresh        bool               `query:"fresh" doc:"Answer once this node has read all that any node had accepted before, or 503: for whoever is to act upon what is found."`
 	Fields       string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
 	Label        []string           `query:"label,explode" maxItems:"16" doc:"Only those with such metadata: team=a, team!=a (or no team), team (any), !team (none). Several must all hold." nullable:"false"`
 	Paging
@@ -184,12 +185,9 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 		in.Host = host
 	}
 	sh := s.presenter(ctx)
-	found := s.candidates(project, in, sh, after)
-	if in.Ref != "" && len(found) == 0 {
-		if err := s.catchUp(ctx, project); err != nil {
-			return nil, err
-		}
-		found = s.candidates(project, in, sh, after)
+	found, err := s.found(ctx, project, in, sh, after)
+	if err != nil {
+		return nil, err
 	}
 	found = slices.DeleteFunc(found, func(k entry) bool { return !in.wants(sh, k) })
 	return &listOutput{Body: sh.page(found, after, in.Limit, only)}, nil
@@ -240,6 +238,23 @@ func (in *listInput) check(p compute.Project) (after cursor, only fields, err er
 		}
 	}
 	return after, only, nil
+}
+
+// found are the candidates once this node has read as much as the caller needs: of a ref that means nothing here, what
+// others have accepted too.
+func (s *Server) found(
+	ctx context.Context, project compute.Project, in *listInput, sh *presenter, after cursor,
+) ([]entry, error) {
+	if !in.Fresh {
+		found := s.candidates(project, in, sh, after)
+		if in.Ref == "" || len(found) > 0 {
+			return found, nil
+		}
+	}
+	if err := s.catchUp(ctx, project); err != nil {
+		return nil, err
+	}
+	return s.candidates(project, in, sh, after), nil
 }
 
 // candidates are at least the first of those that may be shown, by the narrowest

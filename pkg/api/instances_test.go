@@ -371,6 +371,30 @@ func TestRefPrefersTheBestMatch(t *testing.T) {
 	}
 }
 
+// TestFreshLists: a node that lags does not answer that a name is still another instance's to a caller that is to act
+// upon it. One that only looks is answered, also while Kafka is silent.
+func TestFreshLists(t *testing.T) {
+	for _, query := range []string{"ref=web", "ref=we", "name=web"} {
+		n := newNode(t)
+		n.has(instance(id1, "web", compute.StateActive))
+		n.sync = func() error {
+			n.has(instance(id1, "web", compute.StateDeleted), instance(id2, "web", compute.StateActive))
+			return nil
+		}
+		is := func(query string, want compute.InstanceID) {
+			t.Helper()
+			if got := n.list(query).Items; len(got) != 1 || got[0].ID != want {
+				t.Errorf("%s: %+v, want %s", query, got, want)
+			}
+		}
+		is(query, id1)
+		is(query+"&fresh=true", id2)
+		n.sync = func() error { return errors.New("silent") }
+		n.do("GET", "/v1/instances?fresh=true&"+query, nil).refused(503, compute.KindUnavailable)
+		is(query, id2)
+	}
+}
+
 func TestListRefusals(t *testing.T) {
 	n := newNode(t)
 	for query, field := range map[string]string{

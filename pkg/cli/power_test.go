@@ -33,6 +33,38 @@ func TestRefusedIsNoEmptyList(t *testing.T) {
 	}
 }
 
+// TestWhatIsActedUponIsFresh: a name that a command acts upon is looked up once the API node has read what others have
+// accepted. One that is only looked at is what that node knows.
+func TestWhatIsActedUponIsFresh(t *testing.T) {
+	reboot := func(s *settings) *cobra.Command { return newPower(s, compute.OpReboot) }
+	for _, c := range []struct {
+		command func(*settings) *cobra.Command
+		args    []string
+		fresh   string
+	}{
+		{newDelete, []string{"web"}, "true"}, {newDelete, []string{"we", "--prefix"}, "true"},
+		{newDelete, []string{"--label", "team=a", "--yes"}, "true"}, {reboot, []string{"web"}, "true"},
+		{newShow, []string{"web"}, ""},
+	} {
+		var asked []string
+		node := func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				problem(w, http.StatusConflict, compute.KindConflict)
+				return
+			}
+			if r.URL.Path == "/v1/instances" {
+				asked = append(asked, r.URL.Query().Get("fresh"))
+			}
+			i := client.Instance{ID: ownID, Name: "web", State: "active"}
+			answer(w, http.StatusOK, map[string]any{"items": []client.Instance{i}})
+		}
+		_, _, err := typed(t.Context(), t, node, c.command, c.args...)
+		if len(asked) == 0 || asked[0] != c.fresh {
+			t.Errorf("%v: asked for fresh=%q, %v", c.args, asked, err)
+		}
+	}
+}
+
 // TestOnceForEachWord: a word that is given again is taken once, and two words for one instance do nothing.
 func TestOnceForEachWord(t *testing.T) {
 	for _, c := range []struct {

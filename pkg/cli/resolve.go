@@ -19,10 +19,16 @@ import (
 // resolve finds the one instance that is meant, for commands that only look: the beginning of a
 // name or an id will do. If it may be several, it lists them and refuses.
 func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref string) (client.Instance, error) {
+	return only(ctx, c, candidates, client.Filter{Ref: ref})
+}
+
+// only finds the one instance that a filter's ref means.
+func only(ctx context.Context, c *client.Client, candidates io.Writer, f client.Filter) (client.Instance, error) {
+	ref := f.Ref
 	if ref == "" { // the API would take it for no filter
 		return client.Instance{}, compute.Invalid("instance", "", "give a name or an id")
 	}
-	found, err := c.Instances(ctx, client.Filter{Ref: ref})
+	found, err := c.Instances(ctx, f)
 	if err != nil {
 		return client.Instance{}, err
 	}
@@ -46,6 +52,9 @@ func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref st
 // whole name or id: what else begins so changes as others come and go. Beginnings
 // are taken only if the caller said so (--prefix), and two of them never mean the
 // same instance. A word that is given again counts once. With an error nothing is to be done to any.
+//
+// An API node that lags may know a name as that of an instance which is gone, or was renamed, and not as that of the
+// next one: it is to read first what others have accepted.
 func targets(
 	ctx context.Context, c *client.Client, candidates io.Writer, refs []string, prefix bool,
 ) (out []client.Instance, err error) {
@@ -70,10 +79,11 @@ func targets(
 func target(
 	ctx context.Context, c *client.Client, candidates io.Writer, ref string, prefix bool,
 ) (client.Instance, error) {
+	f := client.Filter{Ref: ref, Fresh: true}
 	if prefix || ref == "" {
-		return resolve(ctx, c, candidates, ref)
+		return only(ctx, c, candidates, f)
 	}
-	found, err := c.Instances(ctx, client.Filter{Ref: ref}) // ids, else names, else beginnings: all are of one kind
+	found, err := c.Instances(ctx, f) // ids, else names, else beginnings: all are of one kind
 	if err != nil {
 		return client.Instance{}, err
 	}

@@ -50,7 +50,7 @@ func (s *selection) of(cmd *cobra.Command, c *client.Client, verb string, args [
 	if len(s.labels) == 0 {
 		return targets(cmd.Context(), c, cmd.ErrOrStderr(), args, s.prefix)
 	}
-	found, err := c.Instances(cmd.Context(), client.Filter{Labels: s.labels, States: s.states})
+	found, err := c.Instances(cmd.Context(), client.Filter{Labels: s.labels, States: s.states, Fresh: true})
 	if err != nil || len(found) == 0 {
 		return found, err
 	}

@@ -228,6 +228,7 @@ type Filter struct {
 	Labels       []string          // as compute.ParseSelector reads them
 	IDs          []compute.InstanceID
 	Ref          string   // what a person typed: an id, else a name, else the beginning of either
+	Fresh        bool     // of what any node has accepted until now, to act upon; an older node refuses it
 	Placeholders bool     // of reservations, too
 	Fields       []string // of each instance, by their names in JSON; the id always comes; empty: all
 }
@@ -312,6 +313,9 @@ func (f Filter) query(q url.Values) url.Values {
 	}
 	if f.Placeholders {
 		q.Set("placeholders", "true")
+	}
+	if f.Fresh {
+		q.Set("fresh", "true")
 	}
 	for _, label := range f.Labels {
 		q.Add("label", label)
