@@ -160,7 +160,7 @@ type listInput struct {
 	Flavor       compute.FlavorName `query:"flavor"`
 	Group        compute.GroupName  `query:"group" doc:"Only what was booted into this group: its members, and what has ended of them."`
 	ID           []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
-	Ref          string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
+	Ref          string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well. 422 where it may mean more than 10,000."`
 	Fresh        bool               `query:"fresh" doc:"Answer once this node has read all that any node had accepted before, or 503: for whoever is to act upon what is found."`
 	Fields       string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
 	Label        []string           `query:"label,explode" maxItems:"16" doc:"Only those with such metadata: team=a, team!=a (or no team), team (any), !team (none). Several must all hold." nullable:"false"`
@@ -246,20 +246,22 @@ func (s *Server) found(
 	ctx context.Context, project compute.Project, in *listInput, sh *presenter, after cursor,
 ) ([]entry, error) {
 	if !in.Fresh {
-		found := s.candidates(project, in, sh, after)
-		if in.Ref == "" || len(found) > 0 {
-			return found, nil
+		found, err := s.candidates(project, in, sh, after)
+		if in.Ref == "" || len(found) > 0 || err != nil {
+			return found, err
 		}
 	}
 	if err := s.catchUp(ctx, project); err != nil {
 		return nil, err
 	}
-	return s.candidates(project, in, sh, after), nil
+	return s.candidates(project, in, sh, after)
 }
 
 // candidates are at least the first of those that may be shown, by the narrowest
 // index there is.
-func (s *Server) candidates(project compute.Project, in *listInput, sh *presenter, after cursor) []entry {
+func (s *Server) candidates(
+	project compute.Project, in *listInput, sh *presenter, after cursor,
+) ([]entry, error) {
 	switch {
 	case len(in.ID) > 0:
 		var out []entry
@@ -268,9 +270,15 @@ func (s *Server) candidates(project compute.Project, in *listInput, sh *presente
 				out = append(out, k)
 			}
 		}
-		return out
+		return out, nil
 	case in.Ref != "":
-		return s.views.instances.resolve(project, in.Ref, in.Placeholders)
+		found, more := s.views.instances.resolve(project, in.Ref, in.Placeholders, s.meant)
+		if more {
+			e := compute.Invalid("ref", in.Ref, "give more of the name or id, or the whole id")
+			e.Message = fmt.Sprintf("may mean more than %d instances", s.meant)
+			return nil, e
+		}
+		return found, nil
 	}
 	q := instanceQuery{
 		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, group: in.Group,
@@ -280,7 +288,7 @@ func (s *Server) candidates(project compute.Project, in *listInput, sh *presente
 	if q.onlyUnknown() {
 		q.silent = sh.silentHosts()
 	}
-	return s.views.instances.find(q)
+	return s.views.instances.find(q), nil
 }
 
 // states are those that are shown, none for any.

@@ -371,6 +371,34 @@ func TestRefPrefersTheBestMatch(t *testing.T) {
 	}
 }
 
+// TestRefThatMayMeanTooMany: what begins too many names or ids is refused, and deleted ones count where there are no
+// others.
+func TestRefThatMayMeanTooMany(t *testing.T) {
+	n := newNode(t)
+	n.has(
+		instance(id1, "web", compute.StateActive), instance(id2, "web-2", compute.StateActive),
+		instance(id3, "web-3", compute.StateDeleted), instance(id4, "db-1", compute.StateDeleted),
+		instance("45444444-4444-4444-8444-444444444444", "db-2", compute.StateDeleted),
+	)
+	n.meant = 1
+	for _, ref := range []string{"we", "w", "db", "4"} {
+		p := n.do("GET", "/v1/instances?ref="+ref, nil).refused(422, compute.KindInvalid)
+		if p.Field != "ref" || p.Value != ref || p.Message != "may mean more than 1 instances" ||
+			!strings.HasPrefix(p.Remedy, "give more of the name or id") {
+			t.Errorf("%s: %+v", ref, p)
+		}
+	}
+	for ref, want := range map[string]string{"web": "web", "web-": "web-2", "db-1": "db-1", "44": "db-1", "x": ""} {
+		if got := names(n.list("ref=" + ref)); got != want {
+			t.Errorf("%s: %q, want %q", ref, got, want)
+		}
+	}
+	n.meant = 2
+	if got := names(n.list("ref=we")); got != "web web-2" {
+		t.Errorf("as many as may be: %q", got)
+	}
+}
+
 // TestFreshLists: a node that lags does not answer that a name is still another instance's to a caller that is to act
 // upon it. One that only looks is answered, also while Kafka is silent.
 func TestFreshLists(t *testing.T) {
@@ -645,7 +673,11 @@ func checkLists(rt *rapid.T, v *instances, model map[instanceKey]entry, states [
 	s := &Server{views: sh.views}
 	var got []entry
 	for after := (cursor{}); ; {
-		page := smallest(in.Limit, s.candidates("p", in, sh, after), entry.compare)
+		found, err := s.candidates("p", in, sh, after)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		page := smallest(in.Limit, found, entry.compare)
 		if got = append(got, page...); len(page) < in.Limit {
 			break
 		}

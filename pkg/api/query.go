@@ -157,24 +157,27 @@ func takeWhile(all iter.Seq[*entry], match func(*entry) bool) iter.Seq[*entry] {
 	}
 }
 
+// mostMeant is how many instances a word may mean: nobody chooses among more, and each is copied.
+const mostMeant = 10_000
+
 // resolve finds what a person may mean: the best kind of match there is, and among
-// its matches the live ones if there are any. Placeholders are not meant by their names, unless they are asked for:
-// what is booted into a reservation may well be called like them.
-func (v *instances) resolve(p compute.Project, ref string, placeholders bool) []entry {
+// its matches the live ones if there are any; some of them where there are more than most. Placeholders are not meant
+// by their names, unless they are asked for: what is booted into a reservation may well be called like them.
+func (v *instances) resolve(p compute.Project, ref string, placeholders bool, most int) (found []entry, more bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	t := v.byProject[p]
 	if t == nil {
-		return nil
+		return nil, false
 	}
 	if k := v.lookup(instanceKey{p, compute.InstanceID(ref)}); k != nil {
-		return []entry{*k}
+		return []entry{*k}, false
 	}
 	called := func(k *entry) bool { return placeholders || k.boot().Placeholder().Of == "" }
-	if found := preferLive(where(t.withName(ref, cursor{}).all, called)); len(found) > 0 {
-		return found
+	if found, more = preferLive(where(t.withName(ref, cursor{}).all, called), most); len(found) > 0 {
+		return found, more
 	}
-	return preferLive(t.withPrefix(ref, called))
+	return preferLive(t.withPrefix(ref, called), most)
 }
 
 // where is those for which something holds.
@@ -208,18 +211,24 @@ func (t *projectIndex) withPrefix(ref string, called func(*entry) bool) iter.Seq
 	}
 }
 
-// preferLive is those that are not deleted, or, if all are, all.
-func preferLive(all iter.Seq[*entry]) []entry {
+// preferLive is those that are not deleted, or, if all are, all; most of them where there are more.
+func preferLive(all iter.Seq[*entry], most int) (found []entry, more bool) {
 	var live, gone []entry
+	goneToo := false
 	for k := range all {
-		if k.state() == compute.StateDeleted {
-			gone = append(gone, *k)
-		} else {
+		switch deleted := k.state() == compute.StateDeleted; {
+		case !deleted && len(live) == most:
+			return live, true
+		case !deleted:
 			live = append(live, *k)
+		case len(gone) < most:
+			gone = append(gone, *k)
+		default:
+			goneToo = true
 		}
 	}
 	if len(live) > 0 {
-		return live
+		return live, false
 	}
-	return gone
+	return gone, goneToo
 }

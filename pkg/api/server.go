@@ -43,6 +43,7 @@ type Server struct {
 	judging        chan struct{} // holds one for each answer to a caller of the cell for which all hosts are judged
 	projectJudging chan struct{} // and to one of a project
 	judged         int           // how often a host may be judged for one answer
+	meant          int           // most instances that a word may mean
 	events         *events.Log   // what has changed
 	present        presents      // what listeners are still to be told of it
 	open           sync.Once     // the word that user data lies open here, and need not
@@ -67,7 +68,7 @@ func New(c Config) (*Server, error) {
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 		pages: make(chan struct{}, auditPages), projectPages: make(chan struct{}, auditPages),
 		judging: make(chan struct{}, judgingAtOnce), projectJudging: make(chan struct{}, judgingAtOnce),
-		judged:  mostJudged,
+		judged: mostJudged, meant: mostMeant,
 		present: presents{listing: make(chan struct{}, listAtOnce), most: mostPresent, few: fewPresent},
 	}
 	s.views.instances.tellFrom = s.tellFrom
