@@ -28,7 +28,8 @@ type bootInput struct {
 	Traceparent string          `header:"traceparent" doc:"W3C trace context; it travels with the instance."`
 	Body        rest.Boot
 
-	keys []string // the header as often as it was given
+	keys []string         // the header as often as it was given
+	gone []compute.HostID // ids that it names and that stand for no host, or for none any more
 }
 
 type acceptedOutput struct {
@@ -61,7 +62,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 			return s.answerRepeat(ctx, k, req, in)
 		}
 	}
-	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
+	if err := s.checkNew(ctx, at, *req.Boot, in); err != nil {
 		return nil, err
 	}
 	written, err := s.sealBoot(req)
@@ -97,7 +98,10 @@ func (s *Server) checkCaller(ctx context.Context, op string, in *bootInput, req 
 }
 
 // checkNew refuses a boot that would make an instance, if it cannot.
-func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot) error {
+func (s *Server) checkNew(ctx context.Context, at instanceKey, b compute.Boot, in *bootInput) error {
+	if len(in.gone) > 0 {
+		return compute.NotFound("host", string(in.gone[0]), "give a host as your instances show it")
+	}
 	if _, others := s.views.instances.otherOwner(at); others {
 		return errIDTaken(ctx, at)
 	}

@@ -216,7 +216,7 @@ func (s *Server) readKind(
 		return kind{}, compute.Invalid("reservation", string(n),
 			"leave it out: GET /v1/reservations/"+string(n)+" says what it holds")
 	}
-	if err := s.checkNew(ctx, at, *req.Boot); err != nil {
+	if err := s.checkNew(ctx, at, *req.Boot, in); err != nil {
 		return kind{}, err
 	}
 	written, err := s.sealBoot(req)

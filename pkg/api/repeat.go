@@ -108,7 +108,7 @@ func (s *Server) checkRepeat(k entry, req *compute.Request, in *bootInput) error
 	if err != nil {
 		return err
 	}
-	now := *req.Boot
+	now := in.withGone(*req.Boot, before)
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.DropUserData()
 		now.DropUserData()
@@ -125,6 +125,22 @@ func (s *Server) checkRepeat(k entry, req *compute.Request, in *bootInput) error
 		"repeat that request as it was, or give a new one; GET "+location(k.key())+" shows what became of it")
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: strings.Join(differs, ", ")}
 	return e
+}
+
+// withGone is a boot with the hosts of the one before it where ids stand for none any more: they may have been theirs.
+func (in *bootInput) withGone(now, before compute.Boot) compute.Boot {
+	if before.Host != "" && slices.Contains(in.gone, now.Host) {
+		now.Host = before.Host
+	}
+	if len(now.Avoid) == len(before.Avoid) {
+		now.Avoid = slices.Clone(now.Avoid)
+		for i, h := range now.Avoid {
+			if slices.Contains(in.gone, h) {
+				now.Avoid[i] = before.Avoid[i]
+			}
+		}
+	}
+	return now
 }
 
 // readBack answers a request under an id of the caller's own once it is written. Another

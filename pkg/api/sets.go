@@ -99,7 +99,8 @@ func (s *Server) bootSet(ctx context.Context, in *SetInput) (*setOutput, error) 
 		return answer, nil
 	}
 	for i, boot := range each {
-		if err := s.checkNew(ctx, instanceKey{boot.Project, boot.Instance}, *boot.Boot); err != nil {
+		at := instanceKey{boot.Project, boot.Instance}
+		if err := s.checkNew(ctx, at, *boot.Boot, boots[i]); err != nil {
 			return nil, inBoot(i, err)
 		}
 	}

@@ -166,8 +166,9 @@ func (s *Server) realHost(ctx context.Context, h compute.HostID) (compute.HostID
 	return s.views.hosts.named(h)
 }
 
-// checkForeign refuses what would let a caller find out about other projects or the names of hosts, and puts
-// the names of hosts for the ids that it gave.
+// checkForeign refuses what would let a caller find out about other projects, and puts the names of hosts for the ids
+// that it gave. Those that stand for none are gone, which is no reason to refuse what was accepted with them: a host
+// that has gone since, or has another journal, has that id no more.
 //
 // Ids of version 5 are what keys of any project stand for, and can be computed: booting under one says whether
 // that key was used, or takes it before its project does. So they are taken with their key alone.
@@ -189,11 +190,11 @@ func (s *Server) checkForeign(ctx context.Context, in *bootInput, req *compute.R
 		given = append(given, &boot.Avoid[i])
 	}
 	for _, h := range given {
-		name, ok := s.realHost(ctx, *h)
-		if !ok {
-			return compute.NotFound("host", string(*h), "give a host as your instances show it")
+		if name, ok := s.realHost(ctx, *h); ok {
+			*h = name
+		} else {
+			in.gone = append(in.gone, *h)
 		}
-		*h = name
 	}
 	return nil
 }

@@ -240,9 +240,45 @@ func TestOpaqueHosts(t *testing.T) {
 	if err != nil || req.Boot.Host != "rack1-07.secret" || out.PinnedTo != one.Host {
 		t.Errorf("%+v, shown as %+v: %v", req.Boot, out, err)
 	}
+	pinned := rest.Boot{ID: id4, Flavor: "m1.small", Host: one.Host}
+	set := rest.BootSet{Boots: []rest.Boot{
+		{ID: id3, Flavor: "m1.small", Avoid: []compute.HostID{one.Host}},
+		{ID: "55555555-5555-4555-8555-555555555555", Flavor: "m1.small"},
+	}}
+	repeat := func() {
+		t.Helper()
+		into[rest.Instance](n.do("POST", at, pinned), 202)
+		into[rest.Instances](n.do("POST", "/v1/sets?project=own", set), 202)
+	}
+	repeat()
+	n.published()
 	n.hears(compute.Beacon{Host: "rack1-07.secret", Journal: "a new one", At: start})
 	if on(string(one.Host)) != 0 {
 		t.Error("an id is good for one journal")
+	}
+	// What was accepted with that id can be repeated, and asked about; something else under the same id is refused.
+	repeat()
+	asked := into[rest.Placements](n.do("POST", "/v1/placements?project=own", pinned), 200)
+	if e := asked.Kinds[0].Exists; e == nil || e.ID != pinned.ID {
+		t.Errorf("asked about: %+v", asked)
+	}
+	for differs, boot := range map[string]rest.Boot{
+		"name":        {ID: id4, Flavor: "m1.small", Host: one.Host, Name: "other"},
+		"host":        {ID: id4, Flavor: "m1.small"},
+		"host, avoid": {ID: id4, Flavor: "m1.small", Avoid: []compute.HostID{one.Host}},
+	} {
+		p := n.do("POST", at, boot).refused(409, compute.KindConflict)
+		if !strings.HasSuffix(p.Message, "differs in "+differs) {
+			t.Errorf("%s: %+v", differs, p)
+		}
+	}
+	n.do("POST", at, rest.Boot{Flavor: "m1.small", Host: one.Host}).refused(404, compute.KindNotFound)
+	n.do("POST", "/v1/placements?project=own", rest.Boot{Flavor: "m1.small", Host: one.Host}).
+		refused(404, compute.KindNotFound)
+	set.Boots[0].ID, set.Boots[1].ID = "", ""
+	n.do("POST", "/v1/sets?project=own", set).refused(404, compute.KindNotFound)
+	if recs := n.published(); len(recs) > 0 {
+		t.Errorf("published %+v", recs)
 	}
 }
 
