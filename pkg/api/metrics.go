@@ -95,6 +95,20 @@ func (m *Metrics) show(s *Server) (stop func()) {
 	}
 }
 
+// begin counts the failures of every operation from 0 on, so that the first one is an increase.
+func (m *Metrics) begin(doc *huma.OpenAPI) {
+	if m == nil {
+		return
+	}
+	for _, path := range doc.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Patch, path.Delete} {
+			if op != nil {
+				m.requests.WithLabelValues(op.OperationID, strconv.Itoa(http.StatusInternalServerError))
+			}
+		}
+	}
+}
+
 // count is huma's way to see every request, those it refuses itself too.
 func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
 	if m == nil {

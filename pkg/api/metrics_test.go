@@ -59,6 +59,23 @@ func TestMetricsSayWhatWasAnswered(t *testing.T) {
 	}
 }
 
+// TestMetricsCountFailuresFromZero: before anything was asked each operation shows that it did not fail, since an alert
+// goes by the increase.
+func TestMetricsCountFailuresFromZero(t *testing.T) {
+	n := newNode(t)
+	r := n.counted()
+	all := n.documented()
+	for _, op := range all {
+		v, shown := telemetrytest.Value(t, r, "berth_api_requests_total", "operation", op.id, "status", "500")
+		if v != 0 || !shown {
+			t.Errorf("%s: %v, shown: %t", op.id, v, shown)
+		}
+	}
+	if len(all) < 40 {
+		t.Errorf("%d operations", len(all))
+	}
+}
+
 // TestMetricsCountPanics as 500, which an alert goes by.
 func TestMetricsCountPanics(t *testing.T) {
 	n := newNode(t)

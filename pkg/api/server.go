@@ -118,6 +118,7 @@ func (s *Server) routes() http.Handler {
 	s.routeCapacity(api)
 	s.routeStory(api)
 	s.routeHealth(api)
+	s.metrics.begin(api.OpenAPI())
 	routeDocs(mux, openAPI(api))
 	mux.Handle("GET /ui/", ui.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })
