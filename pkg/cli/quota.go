@@ -55,6 +55,9 @@ beside those for all: an instance of high priority counts in both.
 			if cmd.Flags().Changed("instances") {
 				limits[compute.Instances] = instances
 			}
+			if err := checkUnset(clear, limits); err != nil {
+				return err
+			}
 			part := compute.QuotaWhole
 			if cmd.Flags().Changed("priority") {
 				p, err := compute.ParsePriority(class)
@@ -85,6 +88,16 @@ beside those for all: an instance of high priority counts in both.
 		"how many times as many builds it may have in a queue as a project of weight 1; 0: that of the default quota")
 	cmd.Flags().StringVar(&class, "priority", "", "of instances of this class alone: low, normal or high")
 	return cmd
+}
+
+// checkUnset refuses a class that is left to the default quota and has a limit given.
+func checkUnset(clear []string, limits compute.Resources) error {
+	for _, class := range clear {
+		if _, given := limits[compute.ResourceClass(class)]; given {
+			return compute.Invalid("unset", class, "a limit is given for it too: leave out one of the two")
+		}
+	}
+	return nil
 }
 
 // quotaChange is what is given of a project's quota.
@@ -128,8 +141,7 @@ func checkOwn(cmd *cobra.Command, c *client.Client, p compute.Project, given quo
 	}
 	own := ownLimits(now, given.part)
 	for _, class := range given.clear {
-		_, has := own[compute.ResourceClass(class)]
-		if _, sets := given.limits[compute.ResourceClass(class)]; !has && !sets {
+		if _, has := own[compute.ResourceClass(class)]; !has {
 			return compute.NotFound("limit", class, "project "+string(p)+" has no limit of its own on it")
 		}
 	}

@@ -31,6 +31,10 @@ func TestQuotaSetSaysWhatWasGiven(t *testing.T) {
 		},
 		"one out":           {[]string{"--unset", "VCPU"}, exitOK, `{"limits":{"VCPU":null}}`},
 		"one that is given": {[]string{"--unset", "DISK_GB"}, exitNotFound, ""},
+		"one in and out":    {[]string{"--vcpus", "4", "--unset", "VCPU"}, exitUsage, ""},
+		"another in and out": {
+			[]string{"--priority", "high", "--instances", "4", "--unset", "INSTANCES", "--unset", "VCPU"}, exitUsage, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := ""
