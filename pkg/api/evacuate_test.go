@@ -385,6 +385,41 @@ func TestHalfToldFence(t *testing.T) {
 	})
 }
 
+// TestDeadWhileTheNodeWasCutOff: a node that reads what was written while it was cut off does not take a host that died
+// meanwhile for one that was heard just now. What it reads from then on was heard, whatever the clock of a broker says.
+func TestDeadWhileTheNodeWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, began := unreadNode(t), time.Now()
+		now := func() time.Time { return start.Add(time.Since(began)) }
+		n.config.Now = now
+		n.read()
+		says := func(end bool, ago time.Duration, hosts ...compute.HostID) {
+			var recs []wire.Record
+			for _, h := range hosts {
+				recs = append(recs, appended(wire.EncodeBeacon(offering(h, 8)), now().Add(-ago)))
+			}
+			n.Hosts(recs, end)
+		}
+		says(true, 0, "h1", "h2")
+		time.Sleep(time.Hour)
+		says(false, time.Hour/2, "h1", "h2")
+		says(true, time.Second, "h2")
+		for h, want := range map[compute.HostID]rest.HostView{
+			"h1": {State: "silent", HeardFor: rest.Duration(time.Hour / 2)},
+			"h2": {State: "enabled", HeardFor: rest.Duration(time.Second)},
+		} {
+			if got := into[rest.HostView](n.do("GET", "/v1/hosts/"+string(h), nil), 200); got.State != want.State ||
+				got.HeardFor != want.HeardFor {
+				t.Errorf("%s is %s, and was heard %s ago", h, got.State, time.Duration(got.HeardFor))
+			}
+		}
+		n.do("POST", "/v1/hosts/h2/evacuate", rest.DeadHost{Fenced: true}).refused(409, compute.KindConflict)
+		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
+		says(true, time.Hour/2, "h1")
+		n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(409, compute.KindConflict)
+	})
+}
+
 // TestDeadBeforeTheNodeBegan: a host of which the log heard last an hour before a node began has been silent for that
 // hour. One that was heard of a second before, or since, has not.
 func TestDeadBeforeTheNodeBegan(t *testing.T) {

@@ -161,7 +161,7 @@ type lastBeacon struct {
 	opaque compute.HostID // what it is called where its name is nobody's business
 	signed bool           // it carries a MAC, which nobody here can check
 	whole  compute.Resources
-	logged time.Time // when it was appended, by the log's time, where it was so before this node began; zero: it was heard
+	logged time.Time // when it was appended, by the log's time, where it may have been so long before; zero: it was heard
 }
 
 // moment is a time by this node's monotonic clock, and by the log.
@@ -172,8 +172,8 @@ func (s *Server) moment() moment {
 	return moment{time.Now(), s.clock.At(s.config.Now())}
 }
 
-// age is for how long nothing newer is known of the host. What was read when this node began counts from when it was
-// written: a host that ended days ago was not heard just now.
+// age is for how long nothing newer is known of the host. What was read when this node began, or had been cut off,
+// counts from when it was written: a host that ended days ago was not heard just now.
 func (b lastBeacon) age(now moment) time.Duration {
 	age := now.here.Sub(b.at)
 	if !b.logged.IsZero() {
@@ -197,6 +197,7 @@ type hosts struct {
 	names    *sorted.List[compute.HostID]  // of byName
 	removed  map[compute.HostID]lastBeacon // when hosts were last heard that are not listed any more; nothing else
 	loadedAt time.Time                     // when the topic had been read to its end; zero before
+	endAt    time.Time                     // when it last had been
 }
 
 func newHosts() *hosts {
@@ -242,10 +243,23 @@ func (v *hosts) named(opaque compute.HostID) (compute.HostID, bool) {
 	return h, ok
 }
 
-func (v *hosts) loaded(now time.Time) {
+// atEnd notes that all was read that there was in the topic.
+func (v *hosts) atEnd(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.loadedAt = now
+	if v.loadedAt.IsZero() {
+		v.loadedAt = now
+	}
+	v.endAt = now
+}
+
+// late says whether a beacon that is read now may be older than hosts may be silent: what comes was written since all
+// was read, which is seconds ago at a node that is not cut off, while any host lives. There the time of the log counts
+// for nothing: of brokers whose clocks differ the fastest makes it, and by a slower one no host would be heard again.
+func (v *hosts) late(now time.Time) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return now.Sub(v.endAt) > compute.SilentAfter
 }
 
 func (v *hosts) get(h compute.HostID) (lastBeacon, bool) {

@@ -295,11 +295,12 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 	}
 }
 
-// Hosts takes beacons of the hosts topic, in order. A host counts as heard when
-// its beacon comes in here, whatever its clock says.
+// Hosts takes beacons of the hosts topic, in order. A host counts as heard when its beacon comes in here, whatever its
+// clock says, and that of a broker; but for what a node reads that began just now, or was cut off.
 func (s *Server) Hosts(recs []wire.Record, end bool) {
 	s.note(viewHosts, recs)
 	now := time.Now()
+	late := s.views.hosts.late(now)
 	for _, rec := range recs {
 		if rec.Value == nil {
 			s.views.hosts.remove(compute.HostID(rec.Key))
@@ -311,7 +312,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			continue
 		}
 		logged := time.Time{}
-		if rec.Logged && !s.views.caughtUp[viewHosts].Load() {
+		if rec.Logged && late {
 			logged = rec.Time
 		}
 		s.views.hosts.put(&b, rec.Header(wire.HeaderMAC) != nil, now, logged)
@@ -322,8 +323,9 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			})
 		}
 	}
-	if end && s.readToEnd(viewHosts) {
-		s.views.hosts.loaded(now)
+	if end {
+		s.views.hosts.atEnd(now)
+		s.readToEnd(viewHosts)
 	}
 }
 
