@@ -16,7 +16,7 @@ import (
 // long it is until it is time again; 0: never. It is the host loop's, which makes
 // streams: so none is removed that is just being made.
 func (t *term) sweepDue(ctx context.Context, due *time.Time, made map[compute.HostID]bool) time.Duration {
-	if t.opts.Forgotten <= 0 || t.opts.Far.Streams == nil {
+	if t.opts.Far.Streams == nil {
 		return 0
 	}
 	if left := due.Sub(t.now()); left > 0 {
@@ -44,7 +44,7 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		}
 	}
 	nobodys := t.unowned(topics)
-	if len(nobodys) == 0 {
+	if len(nobodys) == 0 || t.opts.Forgotten <= 0 { // they stay
 		return nil
 	}
 	var quiet []compute.HostID
@@ -54,7 +54,7 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		return err
 	})
 	if err == nil {
-		err = t.sync(ctx) // a host that came back meanwhile has a beacon
+		err = t.within(ctx, t.opts.View.SyncLists) // a host that came back meanwhile has a beacon
 	}
 	if err != nil {
 		return err

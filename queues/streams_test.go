@@ -63,7 +63,7 @@ func TestStreamsOfForgottenHostsGo(t *testing.T) {
 // A stream that somebody deletes is made again, though its host is alive and says nothing new.
 func TestStreamThatIsDeletedIsMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
-		m := f.join(t, "a", forgets)
+		m := f.join(t, "a", forgets, func(o *Options) { o.Forgotten = 0 }) // those of forgotten hosts stay
 		m.elected <- true
 		f.publish(names.Hosts(), beacon("h", 4))
 		settle(5 * time.Second)

@@ -36,11 +36,12 @@ func TestADeafHostTakesNothing(t *testing.T) {
 			t.Errorf("it hears nothing, and is %s: %s", b.State, b.Reason)
 		}
 		c.boot(2, "small")
+		c.pin(3, "small", small) // read in the moment in which it hears again
 		pass(time.Minute)
-		c.want(compute.StateActive, compute.StateQueued)
+		c.want(compute.StateActive, compute.StateQueued, compute.StateQueued)
 		cut.Store(nil)
 		pass(30 * time.Second)
-		c.want(compute.StateActive, compute.StateActive)
+		c.want(compute.StateActive, compute.StateActive, compute.StateActive)
 		if b := c.speaks(); b.State != compute.HostEnabled {
 			t.Errorf("it hears again, and is %s: %s", b.State, b.Reason)
 		}

@@ -157,7 +157,11 @@ func (l *loop) iterate() {
 		l.fetches.Changed()
 	}
 	if l.hearing.changed(l.o.Heard, now) {
-		l.log.Warn("whether what is said to this host is read has changed", zap.Bool("read", !l.hearing.deaf))
+		if l.hearing.deaf {
+			l.log.Warn("nothing is taken: " + deafWhy)
+		} else {
+			l.log.Info("the host's stream is read again")
+		}
 		l.fetches.Changed()
 	}
 	l.pollHost(now)

@@ -74,9 +74,9 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 // outwaits says whether work waits here until the host, which is not enabled, offers again. What has its room here does
 // for a fault of the host: if it were refused, its placeholder would go, and that room be open to anybody. A member of
 // a group that may be nowhere else does, for as long as its conductor says: refused, it would come again minutes after
-// the host does.
+// the host does. Whatever was said to a host that did not hear waits until it does: that costs nobody anything.
 func (l *loop) outwaits(b compute.Build, state compute.HostState) bool {
-	return b.Group != nil && l.mayWait(b) || b.In.ID != "" && state == compute.HostQuarantined
+	return state == compute.HostQuarantined && l.hearing.deaf || b.Group != nil && l.mayWait(b) || b.In.ID != "" && state == compute.HostQuarantined
 }
 
 // mayWait says whether pinned work asks to wait here, and still may.

@@ -180,8 +180,9 @@ func (l *loop) fenced(epoch compute.FenceEpoch) {
 	l.log.Warn("this host was declared dead: everything on it from before is destroyed",
 		zap.Int("instances", len(l.tasks)), zap.Uint64("fence", uint64(epoch)))
 	state, _ := l.state(time.Now())
+	offers := state == compute.HostEnabled || state == compute.HostQuarantined && l.hearing.deaf // it hears this
 	for id, t := range l.tasks {
-		if state == compute.HostEnabled && t.Fence < epoch {
+		if offers && t.Fence < epoch {
 			l.beginAgain(id, *t)
 		}
 		l.step(id, task.Fenced{Epoch: epoch})

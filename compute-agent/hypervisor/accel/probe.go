@@ -51,7 +51,8 @@ func missed(device, why string) []string {
 	}
 	remedy := "start the agent again once the host has less to do, or, where guests hang in KVM, set accel to tcg"
 	if strings.Contains(why, "Permission denied") {
-		remedy = "let those that machines run as at it (usermod -aG kvm USER), and start the agent again"
+		remedy = fmt.Sprintf("let the user that QEMU runs as open it (usermod -aG kvm USER; with driver.qemu.users: "+
+			"chgrp kvm %s and chmod g+rw %[1]s), and start the agent again", device)
 	}
 	return []string{fmt.Sprintf("%s is there, and no machine booted with KVM when the agent started (%s): machines are "+
 		"emulated, and many times slower; %s", device, why, remedy)}
@@ -111,6 +112,7 @@ func (p Probe) Boots(ctx context.Context, accel string) (why string, err error) 
 		"-device", "virtio-blk-pci,drive=d,bootindex=0", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x01")
 	cmd.ExtraFiles = []*os.File{diskFD - 3: disk}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
+	cmd.WaitDelay = time.Second // what a script has begun may hold the pipe
 	var said hypervisor.Said
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err = cmd.Run()

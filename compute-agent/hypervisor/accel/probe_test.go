@@ -59,7 +59,7 @@ func TestChoose(t *testing.T) {
 		{"exit 1", nowhere, "auto", "tcg", ""},
 		{"exit 1", here, "auto", "tcg", "(QEMU: exit status 1): machines are emulated, and many times slower; start the"},
 		{"exit 0", here, "auto", "tcg", "(QEMU ended at once)"},
-		{denied, here, "auto", "tcg", "Permission denied): machines are emulated, and many times slower; let those that"},
+		{denied, here, "auto", "tcg", "Permission denied): machines are emulated, and many times slower; let the user that"},
 	} {
 		p := Probe{Binary: filepath.Join(t.TempDir(), "qemu"), Time: time.Hour}
 		syscall.ForkLock.Lock() // what is open for writing in a process that is being begun cannot be run
@@ -84,7 +84,7 @@ func TestProbeAsAnother(t *testing.T) {
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
 	p := Probe{Binary: "qemu-system-x86_64", Machine: "q35", Time: time.Minute}
-	p.As = &syscall.Credential{Uid: 900000, Gid: 900000}
+	p.As = &syscall.Credential{Uid: 900030, Gid: 900030} // of no test that ends what its user runs
 	if why, err := p.Boots(t.Context(), "tcg"); why != "" || err != nil {
 		t.Errorf("as another user TCG does not boot: %q, %v", why, err)
 	}

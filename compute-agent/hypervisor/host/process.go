@@ -18,7 +18,7 @@ import (
 type Process struct {
 	PID   int
 	Start uint64 // in ticks since the host's boot: with the pid, its identity
-	User  int    // who began it, which it cannot choose as it can its arguments
+	User  int    // the real user id, which a program cannot choose as it can its arguments
 	Args  []string
 }
 

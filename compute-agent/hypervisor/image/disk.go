@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -57,6 +58,7 @@ func Run(ctx context.Context, program string, args ...string) error {
 	var said hypervisor.Said
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.WaitDelay = time.Second // what a script has begun may hold the pipe
 	err := cmd.Run()
 	switch lines := said.Lines(); {
 	case err == nil:

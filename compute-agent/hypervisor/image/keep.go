@@ -226,8 +226,10 @@ func (s *Store) link(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.clone(ctx, own, f, s.spare)                                           // it is not this call's turn to copy, so none may be swept
-	return errors.Join(err, own.Chmod(info.Mode().Perm()), s.sync(own), own.Close()) // no start looks at it again
+	// It is not this call's turn to copy, so no copy may be swept.
+	_, err = s.clone(ctx, own, f, s.spare)
+	// It is synced, for no start looks at it again.
+	return errors.Join(err, own.Chmod(info.Mode().Perm()), s.sync(own), own.Close())
 }
 
 // Sweep removes copies that neither a machine nor a caller of Find has and that are not of an image as it was found

@@ -190,7 +190,7 @@ func text(name, line string) (string, error) {
 			"write others", name, line)
 	case !utf8.ValidString(line) || strings.ContainsFunc(line, odd):
 		return "", hypervisor.Reject("image file %s is not text: write the kernel's parameters in UTF-8, without "+
-			"control characters", name)
+			"control characters but tabs and line ends", name)
 	}
 	return line, nil
 }

@@ -126,10 +126,14 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	case compute.PowerPaused, compute.PowerUnknown:
 		return d.tell(ctx, id, goesOn(f.status))
 	}
-	if f.alive && f.status != "prelaunch" { // shut down, panicked
-		if err := d.quit(ctx, id); err != nil {
-			return err
-		}
+	switch {
+	case !f.alive: // or it hides, with the disk open
+		err = d.kill(ctx, id)
+	case f.status != "prelaunch": // shut down, panicked
+		err = d.quit(ctx, id)
+	}
+	if err != nil {
+		return err
 	}
 	r.Again = true
 	// before the process: what dies here has run before

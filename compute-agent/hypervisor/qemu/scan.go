@@ -44,7 +44,7 @@ func (d *Driver) processes() ([]host.Process, error) {
 // a program with any arguments.
 func (d *Driver) owns(p host.Process) bool {
 	dir := filepath.Dir(p.Option("pidfile"))
-	return filepath.Dir(dir) == d.o.Dir && (p.User == os.Geteuid() || p.User == ownerOf(dir) || p.User == d.userOf(dir))
+	return filepath.Dir(dir) == d.o.Dir && (p.User == os.Geteuid() || p.User == ownerOf(dir) || d.mayRun(p.User, dir))
 }
 
 // ownerOf is the user that made a folder: the agent's, as it was then.
@@ -57,12 +57,14 @@ func ownerOf(dir string) int {
 	return os.Geteuid()
 }
 
-// userOf is the user that the machine of a folder has to itself.
-func (d *Driver) userOf(dir string) int {
-	if r, there, err := d.load(compute.InstanceID(filepath.Base(dir))); err == nil && there && r.Plan.User != 0 {
-		return r.Plan.User
+// mayRun says whether a user is the one that the machine of a folder has to itself. Where it has no record that may be
+// any, and List refuses the process (stray).
+func (d *Driver) mayRun(user int, dir string) bool {
+	r, there, err := d.load(compute.InstanceID(filepath.Base(dir)))
+	if err != nil || !there {
+		return d.users.has(user)
 	}
-	return os.Geteuid()
+	return r.Plan.User != 0 && r.Plan.User == user
 }
 
 // kill ends whatever runs in a folder and waits until it is dead.
@@ -82,8 +84,9 @@ func (d *Driver) kill(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 	}
-	if r.Plan.User != 0 {
-		if err := d.endAll(ctx, r.Plan.User); err != nil {
+	// Of another range than now somebody else may have the user, for that range was not compared with the host's users.
+	if user := r.Plan.User; unread == nil && there && d.users.has(user) {
+		if err := d.endAll(ctx, user); err != nil {
 			return err
 		}
 	}
@@ -99,6 +102,9 @@ func (d *Driver) endAll(ctx context.Context, user int) error {
 	}
 	ended := map[identity]bool{} // and perhaps not buried yet
 	for {
+		if err := hypervisor.Over(ctx); err != nil {
+			return err
+		}
 		all, err := d.host.ProcessesOf(user)
 		if err != nil {
 			return err

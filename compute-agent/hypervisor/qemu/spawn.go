@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // errAlive is what spawn answers where a process holds the machine's lock.
@@ -57,6 +58,12 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 			return found, nil
 		}
 	}
+	byItself := false
+	select {
+	case <-ended:
+		byItself = true
+	default:
+	}
 	_ = cmd.Process.Kill()
 	select {
 	case <-ended:
@@ -64,7 +71,7 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 		return host.Process{}, fmt.Errorf("process %d was killed and does not die, as where its disk hangs: %w",
 			cmd.Process.Pid, why)
 	}
-	if last := lastLine(filepath.Join(dir, logFile)); answered != nil && ctx.Err() == nil && last != "" {
+	if last := lastLine(filepath.Join(dir, logFile)); (answered != nil || byItself) && ctx.Err() == nil && last != "" {
 		why = fmt.Errorf("QEMU says: %s", last)
 	}
 	return host.Process{}, why
@@ -193,8 +200,7 @@ func end(file string, most int64) []byte {
 }
 
 // cutLog begins qemu.log anew where it has grown too long, for a guest may have QEMU complain as often as it likes. The
-// end of what was there stays, and on a full disk all of it; QEMU writes at the end, wherever that is. List and Events
-// may be here at once.
+// end of what was there stays; QEMU writes at the end, wherever that is. List and Events may be here at once.
 func (d *Driver) cutLog(dir string) error {
 	d.cutting.Lock()
 	defer d.cutting.Unlock()
@@ -203,8 +209,12 @@ func (d *Driver) cutLog(dir string) error {
 	if err != nil || info.Size() <= 2*logBytes {
 		return nil
 	}
-	next := old + ".new"
-	if err := os.WriteFile(next, end(file, logBytes), 0o600); err != nil {
+	kept, next := end(file, logBytes), old+".new"
+	err = os.WriteFile(next, kept, 0o600)
+	if compute.DiskFull(err) { // it may be this log that fills it
+		err = errors.Join(os.Truncate(file, 0), os.WriteFile(next, kept, 0o600))
+	}
+	if err != nil {
 		_ = os.Remove(next)
 		return err
 	}

@@ -48,6 +48,8 @@ const leastUser = 1000
 
 func (u users) none() bool { return u == users{} }
 
+func (u users) has(user int) bool { return !u.none() && u.first <= user && user <= u.last }
+
 // free is the first of the range that no machine has.
 func (u users) free(taken map[int]bool) (int, error) {
 	for id := u.first; id <= u.last; id++ {

@@ -127,6 +127,9 @@ func (s Schedule) MayQuarantine(h compute.HostID) bool {
 		if f.Who != "" && f.Who != string(h) {
 			return false
 		}
+		if f.For >= deafens && f.Kind == FaultOff {
+			return true
+		}
 		switch f.Kind {
 		case FaultDriver, FaultPause, FaultMute, FaultDeaf, FaultClone, FaultRename, FaultWipe, FaultPower:
 			return true
