@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/loopback"
 )
@@ -24,7 +25,7 @@ import (
 // tokens are where a process has the tokens from that it signs in with by OAUTHBEARER: a file that something else
 // keeps fresh, or a token endpoint, as the client that the settings name (client credentials).
 type tokens struct {
-	s      SASLSettings
+	file   func() (string, error)
 	source oauth2.TokenSource     // of an endpoint; nil: the file
 	last   atomic.Pointer[string] // the subject of the last one
 }
@@ -33,7 +34,7 @@ type tokens struct {
 const fetchTime = 10 * time.Second
 
 func newTokens(s SASLSettings) (*tokens, error) {
-	t := &tokens{s: s}
+	t := &tokens{file: lastGood(func() (string, error) { return secret("kafka.sasl.token_file", s.TokenFile) })}
 	if s.TokenURL == "" {
 		return t, nil
 	}
@@ -45,6 +46,7 @@ func newTokens(s SASLSettings) (*tokens, error) {
 		}
 		transport.TLSClientConfig = config
 	}
+	transport.HTTP2 = client.Pings()
 	caller := &http.Client{Timeout: fetchTime, Transport: transport, CheckRedirect: noRedirect}
 	t.source = oauth2.ReuseTokenSource(nil, &endpoint{
 		s: s, caller: context.WithValue(context.Background(), oauth2.HTTPClient, caller),
@@ -60,7 +62,7 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 // shortly before the last one ends.
 func (t *tokens) token() (text string, err error) {
 	if t.source == nil {
-		text, err = secret("kafka.sasl.token_file", t.s.TokenFile)
+		text, err = t.file()
 	} else {
 		var given *oauth2.Token
 		if given, err = t.source.Token(); err == nil {
@@ -108,7 +110,9 @@ func (e *endpoint) Token() (token *oauth2.Token, err error) {
 	switch { // the body of an answer may hold anything, and is not for a log
 	case errors.As(err, &answer):
 		refused.Cause = fmt.Errorf("%s %.80s", answer.Response.Status, answer.ErrorCode)
-		if code := answer.Response.StatusCode; code/100 == 4 && code != http.StatusTooManyRequests {
+		// Others have a code of OAuth, or it is not the endpoint that refuses: a proxy that does not know it now, say.
+		code := answer.Response.StatusCode
+		if code == http.StatusUnauthorized || code/100 == 4 && answer.ErrorCode != "" {
 			refused.Kind = compute.KindForbidden
 		}
 	case errors.As(err, &unreachable):

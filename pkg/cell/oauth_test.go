@@ -56,8 +56,21 @@ func TestTokenOfAFile(t *testing.T) {
 	if err := os.Chmod(file, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.token(); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "chmod 600") {
+	started := tokensOf(t, SASLSettings{TokenFile: file})
+	if _, err := started.token(); compute.KindOf(err) != compute.KindInvalid ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that everybody may read: %v", err)
+	}
+	// A process that runs goes on with the last one, whatever the file is like while it is renewed.
+	for _, spoil := range []func() error{
+		func() error { return nil }, func() error { return os.Truncate(file, 0) }, func() error { return os.Remove(file) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := from.token(); err != nil || got != jwt("two") {
+			t.Errorf("%q, %v", got, err)
+		}
 	}
 	if subjectOf("no token") != "" || subjectOf("a.b.c") != "" {
 		t.Error("what is no token is somebody's")
@@ -113,7 +126,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, another.URL, http.StatusTemporaryRedirect)
 		},
-		"refused": func(w http.ResponseWriter, r *http.Request) {
+		"refused": func(w http.ResponseWriter, r *http.Request) { // by what does not speak OAuth
 			_, secret, _ := r.BasicAuth()
 			http.Error(w, "not "+secret, http.StatusForbidden)
 		},
@@ -132,6 +145,48 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A password file that is away, or empty, for a moment keeps no running process from signing in.
+func TestPasswordWhileItIsRenewed(t *testing.T) {
+	s := SASLSettings{Mechanism: "SCRAM-SHA-512", User: "u", PasswordFile: keep(t, "password", "first\n", 0o600)}
+	password := lastGood(s.password)
+	want := func(want string) {
+		t.Helper()
+		if got, err := password(); err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	want("first")
+	if err := os.Remove(s.PasswordFile); err != nil {
+		t.Fatal(err)
+	}
+	want("first")
+	keep(t, s.PasswordFile, "\n", 0o600)
+	want("first")
+	if _, err := lastGood(s.password)(); compute.KindOf(err) != compute.KindInvalid {
+		t.Errorf("a process that starts: %v", err)
+	}
+	keep(t, s.PasswordFile, "second\n", 0o600)
+	want("second")
+}
+
+// What refuses a token without a word of OAuth is no refusal: a proxy in front of the endpoint that is being changed.
+func TestAnotherRefusesTheToken(t *testing.T) {
+	for answer, want := range map[string]compute.Kind{
+		`{"error": "invalid_scope"}`: compute.KindForbidden, "not here": compute.KindUnavailable,
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(answer))
+		}))
+		defer s.Close()
+		settings := SASLSettings{TokenURL: s.URL, ClientID: "c", ClientSecretFile: keep(t, "secret", "x", 0o600)}
+		if _, err := tokensOf(t, settings).token(); compute.KindOf(err) != want {
+			t.Errorf("%s: %v", answer, err)
+		}
 	}
 }
 

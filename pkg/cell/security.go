@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
@@ -71,7 +72,9 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 		c.Kafka.SASL = &kafka.SASL{Mechanism: oauth, Token: from.token, Extensions: k.SASL.extensions()}
 		c.Kafka.As.Principal = func() string { return userNamed(from.subject()) }
 	default:
-		c.Kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
+		c.Kafka.SASL = &kafka.SASL{
+			Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: lastGood(k.SASL.password),
+		}
 	}
 	return c, nil
 }
@@ -156,6 +159,23 @@ func trusted(key, authorities string) (*tls.Config, error) {
 	return clienttls.Config(key, authorities, compute.Unreadable)
 }
 
+// lastGood reads a secret, and gives the last one that could be read where it cannot be now: whatever renews a file may
+// take it away, or empty it, for a moment.
+func lastGood(read func() (string, error)) func() (string, error) {
+	var last atomic.Pointer[string]
+	return func() (string, error) {
+		text, err := read()
+		if err == nil {
+			last.Store(&text)
+			return text, nil
+		}
+		if known := last.Load(); known != nil {
+			return *known, nil
+		}
+		return "", err
+	}
+}
+
 // password is without the line break that editors put behind it. The mode of the file is looked at when a process
 // starts (check): a running one that could not sign in any more would do more harm.
 func (s SASLSettings) password() (string, error) {
@@ -163,7 +183,12 @@ func (s SASLSettings) password() (string, error) {
 	if err != nil {
 		return "", compute.Unreadable("kafka.sasl.password_file", s.PasswordFile, err)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return "", compute.Invalid("kafka.sasl.password_file", s.PasswordFile, "give a file with the password in it: "+
+			"it is empty")
+	}
+	return password, nil
 }
 
 func (t TLSSettings) check() error {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"os"
+	"sync/atomic"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -34,13 +35,20 @@ func Config(field, authorities string, refuse Refusal) (*tls.Config, error) {
 }
 
 // Show has the client show the certificate in the file cert, whose key is in the file key. Both are read now, and again
-// for every connection, so that the certificate may be renewed. field is the setting that names cert.
+// for every connection, so that the certificate may be renewed. While that is done they may not belong together, or one
+// of them be away: then the last that could be read is shown. field is the setting that names cert.
 func Show(c *tls.Config, field, cert, key string, refuse Refusal) error {
-	if _, err := Own(field, cert, key, refuse); err != nil {
+	first, err := Own(field, cert, key, refuse)
+	if err != nil {
 		return err
 	}
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(first)
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return Own(field, cert, key, refuse)
+		if now, err := Own(field, cert, key, refuse); err == nil {
+			last.Store(now)
+		}
+		return last.Load(), nil
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // SASL is how a client proves its identity, on every connection.
@@ -32,14 +35,14 @@ func Mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SH
 func (s *SASL) mechanism() sasl.Mechanism {
 	auth := func(context.Context) (scram.Auth, error) {
 		password, err := s.Password()
-		return scram.Auth{User: s.User, Pass: password}, err
+		return scram.Auth{User: s.User, Pass: password}, forNow(err)
 	}
 	switch s.Mechanism {
 	case "OAUTHBEARER":
 		return bearer{oauth.Oauth(func(context.Context) (a oauth.Auth, err error) {
 			a.Extensions = s.Extensions
 			a.Token, err = s.Token()
-			return a, err
+			return a, forNow(err)
 		})}
 	case "SCRAM-SHA-256":
 		return scram.Sha256(auth)
@@ -48,8 +51,18 @@ func (s *SASL) mechanism() sasl.Mechanism {
 	}
 	return plain.Plain(func(context.Context) (plain.Auth, error) {
 		password, err := s.Password()
-		return plain.Auth{User: s.User, Pass: password}, err
+		return plain.Auth{User: s.User, Pass: password}, forNow(err)
 	})
+}
+
+// forNow is the error of a process that cannot sign in. What its settings name was looked at when it started; if it
+// cannot be read now, it is being renewed: that is no reason to end, or to give up what is to be written.
+func forNow(err error) error {
+	var ours *compute.Error
+	if errors.As(err, &ours) && ours.Kind == compute.KindInvalid {
+		return compute.Unavailable("sign in to Kafka", err)
+	}
+	return err
 }
 
 // bearer is OAUTHBEARER with errors that say what a broker has against a token: it answers that in the exchange itself,
@@ -97,7 +110,7 @@ func DialTLS(
 		safe := tls.Client(conn, of)
 		if err := safe.HandshakeContext(ctx); err != nil {
 			_ = conn.Close() // what counts is the handshake
-			return nil, err
+			return nil, forNow(err)
 		}
 		return safe, nil
 	}
