@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,7 +27,12 @@ type Direct struct {
 type line struct {
 	client  *kgo.Client
 	address string
+	used    time.Time
 }
+
+// lineIdle is how long a client is kept that is not used. It is less than NoMetadata: a client whose broker was taken
+// away for good would ask that for the leaders again and again.
+const lineIdle = 10 * time.Minute
 
 func NewDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *Direct {
 	return &Direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
@@ -41,8 +47,13 @@ func (d *Direct) Broker(id int32) kmsg.Requestor {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.letGo(id)
 	l, ok := d.to[id]
 	if ok && l.address == address || d.closed {
+		if ok {
+			l.used = time.Now()
+			d.to[id] = l
+		}
 		return d.seed(l, id)
 	}
 	cfg := d.cfg
@@ -56,8 +67,18 @@ func (d *Direct) Broker(id int32) kmsg.Requestor {
 	if ok {
 		go l.client.Close() // it may wait for its connections
 	}
-	d.to[id] = line{client, address}
+	d.to[id] = line{client, address, time.Now()}
 	return d.seed(d.to[id], id)
+}
+
+// letGo closes the clients that nobody has used for long, but for one broker's. d.mu is held.
+func (d *Direct) letGo(but int32) {
+	for id, l := range d.to {
+		if id != but && time.Since(l.used) > lineIdle {
+			delete(d.to, id)
+			go l.client.Close() // it may wait for its connections
+		}
+	}
 }
 
 func (d *Direct) seed(l line, id int32) kmsg.Requestor {

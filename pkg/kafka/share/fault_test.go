@@ -78,14 +78,18 @@ func TestCutConnection(t *testing.T) {
 // Whatever a broker answers, the next Open begins a new session as the same
 // member, and what the old one held is not acknowledged any more.
 func TestErrorsOfSessions(t *testing.T) {
+	const throttled = 0 // no error, and nothing of any queue
 	for _, code := range []int16{
 		kerr.NotLeaderForPartition.Code, kerr.ShareSessionNotFound.Code, kerr.InvalidShareSessionEpoch.Code,
 		kerr.InvalidRecordState.Code,
 		kerr.InvalidRequest.Code, kerr.NotCoordinator.Code, kerr.UnknownServerError.Code, kerr.UnknownTopicID.Code,
-		kerr.ShareSessionLimitReached.Code,
+		kerr.ShareSessionLimitReached.Code, throttled,
 	} {
-		err := kerr.ErrorForCode(code)
-		t.Run(err.(*kerr.Error).Message, func(t *testing.T) {
+		name := "throttled"
+		if code != throttled {
+			name = kerr.ErrorForCode(code).(*kerr.Error).Message
+		}
+		t.Run(name, func(t *testing.T) {
 			cluster, cfg := brokertest.FakeCluster(t)
 			q := initialised(t, cfg, "g", "a")[0]
 			brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
@@ -100,7 +104,9 @@ func TestErrorsOfSessions(t *testing.T) {
 					return nil, nil, false
 				}
 				resp := req.ResponseKind().(*kmsg.ShareFetchResponse)
-				resp.ErrorCode = code
+				if resp.ErrorCode = code; code == throttled {
+					resp.ErrorCode, resp.ThrottleMillis = 0, 1
+				}
 				return resp, nil, true
 			})
 			p.open(t, q)

@@ -20,6 +20,10 @@ import (
 // errUnknownBroker is the error of a session with a broker that no answer has named.
 var errUnknownBroker = errors.New("no answer has named this broker")
 
+// errThrottled is the error of a fetch that a quota of Kafka has emptied.
+var errThrottled = errors.New("the broker throttles this client: take away its quota (kafka-configs.sh --describe " +
+	"--entity-type users, and clients)")
+
 const (
 	// connIdleTimeout is below the 10 min after which brokers close what is
 	// idle: a client notices at once what it closes itself.
@@ -94,6 +98,10 @@ func (s *session) sendFetch(
 	s.mu.Unlock()
 	s.p.counts.fetches.Add(1)
 	resp := kresp.(*kmsg.ShareFetchResponse)
+	if resp.ThrottleMillis > 0 && len(resp.Topics) == 0 {
+		// A broker that throttles answers nothing, whatever lies in the queues, and may have acquired some of it.
+		return nil, s.lose(ctx, errThrottled)
+	}
 	for _, t := range resp.Topics {
 		for _, part := range t.Partitions {
 			if part.AcknowledgeErrorCode != 0 {

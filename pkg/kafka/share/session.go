@@ -126,6 +126,8 @@ func (s *session) run(ctx context.Context) {
 	s.mu.Unlock()
 	defer s.stop()
 	var late <-chan time.Time // the acks that wait have waited for a fetch long enough
+	quiet := time.NewTimer(s.sessionIdle)
+	defer quiet.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -133,6 +135,9 @@ func (s *session) run(ctx context.Context) {
 		case o := <-s.orders:
 			late = nil
 			s.finish(s.fetch(ctx, o))
+			quiet.Reset(s.sessionIdle)
+		case <-quiet.C: // what it pulled comes from elsewhere: its trouble is nobody's any more
+			s.outage.Fine()
 		case <-s.acked:
 			if late == nil {
 				late = time.After(s.p.opts.AckWait)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
@@ -16,9 +17,19 @@ import (
 // kgo asks for the leaders of all topics that it ever wrote to, and for as long as one of them is missing it asks again
 // as soon as it may: ten times a second (MetadataMinAge), for the rest of the process's life. Queues and hosts' streams
 // go when nobody writes to them any more, so it is looked for those that are gone.
+//
+// A topic that is there must not be forgotten: what kgo knows of it are its sequence numbers, too. They would begin
+// anew under the same producer id, and a broker that still has the first batches in mind takes the next ones for
+// repetitions: it acknowledges them and writes nothing. But a broker that is cut off from the controller says of a new
+// topic that there is none. So one that was forgotten is written to by a client of its own from then on, which has
+// another producer id.
 
-// lookEvery is how often topics are looked for that nobody has written to for as long.
-const lookEvery = time.Minute
+const (
+	// lookEvery is how often topics are looked for that nobody has written to for as long.
+	lookEvery = time.Minute
+	// keepOwn is how long a client that has one topic to itself is kept where nobody writes to that.
+	keepOwn = 10 * time.Minute
+)
 
 // use is how a topic is written to.
 type use struct {
@@ -61,6 +72,7 @@ func (p *Producer) lookForGone() {
 		for _, topic := range p.missing(p.idle()) {
 			p.forgetIdle(topic)
 		}
+		p.closeIdle()
 	}
 }
 
@@ -69,14 +81,14 @@ func (p *Producer) idle() (topics []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for topic, u := range p.uses {
-		if u.idle() {
+		if u.idle(lookEvery) {
 			topics = append(topics, topic)
 		}
 	}
 	return topics
 }
 
-func (u *use) idle() bool { return u.under == 0 && time.Since(u.last) >= lookEvery }
+func (u *use) idle(long time.Duration) bool { return u.under == 0 && time.Since(u.last) >= long }
 
 // missing are those of some topics that a broker says are not there; none if it does not answer: the next look will do.
 func (p *Producer) missing(topics []string) (gone []string) {
@@ -107,7 +119,7 @@ func (p *Producer) missing(topics []string) (gone []string) {
 func (p *Producer) forgetIdle(topic string) {
 	p.mu.Lock()
 	u := p.uses[topic]
-	still := u != nil && u.idle()
+	still := u != nil && u.idle(lookEvery)
 	if still {
 		delete(p.uses, topic)
 	}
@@ -115,4 +127,67 @@ func (p *Producer) forgetIdle(topic string) {
 	if still {
 		p.forget(topic, func() {})
 	}
+}
+
+// clientFor is the client that writes to a topic.
+func (p *Producer) clientFor(topic string) *kgo.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own, forgotten := p.own[topic]
+	if !forgotten || p.ctx.Err() != nil {
+		return p.client.Load()
+	}
+	if own == nil {
+		var err error
+		if own, err = p.connect(); err != nil {
+			return p.client.Load() // the settings were good enough once
+		}
+		p.own[topic] = own
+	}
+	return own
+}
+
+// disown has the next record for a topic written by another client than before.
+func (p *Producer) disown(topic string) {
+	p.mu.Lock()
+	own := p.own[topic]
+	p.own[topic] = nil
+	p.mu.Unlock()
+	if own != nil {
+		own.Close()
+	}
+}
+
+// closeIdle ends the clients that have a topic to themselves to which nobody writes.
+func (p *Producer) closeIdle() {
+	var idle []*kgo.Client
+	p.mu.Lock()
+	for topic, own := range p.own {
+		if u := p.uses[topic]; own != nil && (u == nil || u.idle(keepOwn)) {
+			idle, p.own[topic] = append(idle, own), nil
+		}
+	}
+	p.mu.Unlock()
+	for _, own := range idle {
+		own.Close()
+	}
+}
+
+// has says whether a client has a topic to itself.
+func (p *Producer) has(topic string, client *kgo.Client) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own[topic] == client
+}
+
+// owned are the clients that have topics to themselves.
+func (p *Producer) owned() (all []*kgo.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, own := range p.own {
+		if own != nil {
+			all = append(all, own)
+		}
+	}
+	return all
 }

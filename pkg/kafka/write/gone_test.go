@@ -3,6 +3,7 @@
 package write
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -54,5 +58,31 @@ func TestATopicThatWentIsNotAskedAbout(t *testing.T) {
 		}
 		a.Close()
 		p.Close()
+	})
+}
+
+// A topic that is forgotten though it is there, for a broker that is behind says that it is not, is written to all the
+// same: what is acknowledged is in it.
+func TestForgottenThoughItIsThere(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := brokertest.TestConfig(b)
+		topic := cfg.Topics.Build("there")
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		p := producer(t, cfg)
+		var want []string
+		for _, value := range []string{"one", "two", "three", "four"} {
+			rec := wire.Record{Value: []byte(value)}.To(topic, 0)
+			if at, err := p.Append(brokertest.Patient(t), rec); err != nil || at != int64(len(want)) {
+				t.Errorf("%s is at %d: %v", value, at, err)
+			}
+			want = append(want, value)
+			forgotten := make(chan struct{})
+			p.forget(topic, func() { close(forgotten) })
+			<-forgotten
+		}
+		r := readtest.Follow(t, cfg, read.Options{Topic: topic, Partitions: []int32{0}})
+		if got := r.UpTo(t, "four"); !slices.Equal(got, want) {
+			t.Errorf("in it are %q, and acknowledged were %q", got, want)
+		}
 	})
 }

@@ -41,15 +41,16 @@ type Producer struct {
 	proven  atomic.Pointer[kgo.Client] // the last that has written something
 
 	mu         sync.Mutex
-	under      load                // handed over and not answered: in a client, or waiting for one
-	most       load                // more are refused
-	answered   *sync.Cond          // of mu: nothing is under way
-	forgetting map[string][]func() // by topic that is gone: called once it is forgotten
-	uses       map[string]*use     // of topics that may go; nil: none was written to
-	replacing  []func(again bool)  // called once it is known whether the client is of any more use
-	notBefore  time.Time           // when it may be replaced once more; of the goroutine that replaces it
-	vain       int                 // clients in a row that were replaced and had written nothing
-	suspects   []pendingRecord     // refused in company, each to be sent alone; the first is being sent
+	under      load                   // handed over and not answered: in a client, or waiting for one
+	most       load                   // more are refused
+	answered   *sync.Cond             // of mu: nothing is under way
+	forgetting map[string][]func()    // by topic that is gone: called once it is forgotten
+	uses       map[string]*use        // of topics that may go; nil: none was written to
+	own        map[string]*kgo.Client // of topics that were forgotten once; nil: none, until it is written to
+	replacing  []func(again bool)     // called once it is known whether the client is of any more use
+	notBefore  time.Time              // when it may be replaced once more; of the goroutine that replaces it
+	vain       int                    // clients in a row that were replaced and had written nothing
+	suspects   []pendingRecord        // refused in company, each to be sent alone; the first is being sent
 	running    sync.WaitGroup
 
 	ctx   context.Context // ends with Close
@@ -91,7 +92,7 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	p := &Producer{
 		cfg:        cfg,
 		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes},
+		forgetting: map[string][]func(){}, own: map[string]*kgo.Client{}, most: load{maxBuffered, maxBufferedBytes},
 		outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()),
 		tries: deliveryTimeout(cfg.WithDefaults()),
 	}
@@ -190,7 +191,7 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 
 func (p *Producer) send(l pendingRecord) {
 	// Not under anybody's context: its end would fail all that waits for the same partition.
-	client := p.client.Load()
+	client := p.clientFor(l.rec.Topic)
 	client.TryProduce(context.Background(), toKgo(l.rec), func(k *kgo.Record, err error) {
 		switch {
 		case err == nil:
@@ -200,6 +201,9 @@ func (p *Producer) send(l pendingRecord) {
 			p.sent(l, k.Offset, nil)
 		case isUnfit(err):
 			p.suspect(l, k.Partition, err)
+		case isRefusal(err) && p.client.Load() != client && p.has(l.rec.Topic, client):
+			p.sent(l, -1, compute.Unavailable("write record", err)) // another client writes what comes next
+			p.running.Go(func() { p.disown(l.rec.Topic) })
 		case isRefusal(err):
 			p.replace(client, func(again bool) { p.again(l, again, err) })
 		case errors.Is(err, kgo.ErrClientClosed):
@@ -302,7 +306,8 @@ func (p *Producer) forget(topic string, told func()) {
 		return
 	}
 	p.running.Go(func() {
-		p.client.Load().PurgeTopicsFromProducing(topic)
+		p.client.Load().PurgeTopicsFromClient(topic) // its id, too, of which kgo keeps as many as there ever were
+		p.disown(topic)
 		p.mu.Lock()
 		waiting := p.forgetting[topic]
 		delete(p.forgetting, topic)
@@ -320,6 +325,9 @@ func (p *Producer) Close() {
 	p.end()
 	p.mu.Unlock()
 	p.client.Load().Close()
+	for _, own := range p.owned() {
+		own.Close()
+	}
 	p.mu.Lock() // the client tells in its own time what it failed
 	for p.under.records > 0 {
 		p.answered.Wait()

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/batch"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -28,23 +29,38 @@ import (
 //
 //	topic known, no trouble yet ──▶ one request to each leader ──▶ acknowledged
 //	                                        │ any error
-//	topic not known, or had trouble ────────┴─▶ Producer, from then on
+//	topic not known, or had trouble ────────┴─▶ Producer, for ten minutes
 //
-// A topic that gave trouble once is the producer's for good: the producer follows
-// leaders, and tries again. What is sent again may be there twice, as with a Producer.
+// A topic that gave trouble is the producer's for a while: the producer follows leaders, and tries again. For good, all
+// hosts would ask for leaders on and on after the brokers were restarted once. What is sent again may be there twice, as
+// with a Producer.
 type Reporter struct {
 	cfg      kafka.Config
 	producer *Producer
 	to       *kafka.Direct
 
 	mu     sync.Mutex
-	topics map[string]*fetch.Source // nil: the producer's
+	topics map[string]*direct
 }
+
+// direct is how a topic is written to.
+type direct struct {
+	to    *fetch.Source // nil: the producer does
+	since time.Time     // when it became the producer's
+}
+
+const (
+	// reporterMinAge is how soon a reporter's producer asks for leaders again: while a partition has none, it does all the
+	// time, and there are many hosts.
+	reporterMinAge = 2 * time.Second
+	// tryDirectly is how long after a topic gave trouble it is written to directly again.
+	tryDirectly = 10 * time.Minute
+)
 
 // NewReporter makes a reporter. It connects when it first sends.
 func NewReporter(cfg kafka.Config) (*Reporter, error) {
 	cfg = cfg.WithDefaults()
-	p, err := NewProducer(cfg)
+	p, err := newProducer(cfg, kgo.MetadataMinAge(service.Jitter(reporterMinAge)))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +68,7 @@ func NewReporter(cfg kafka.Config) (*Reporter, error) {
 		cfg:      cfg,
 		producer: p,
 		to:       kafka.NewDirect(cfg, nil, kgo.ConnIdleTimeout(kafka.IdleTimeout)),
-		topics:   map[string]*fetch.Source{},
+		topics:   map[string]*direct{},
 	}, nil
 }
 
@@ -220,24 +236,25 @@ func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []indexed) {
 func (r *Reporter) topic(name string) *fetch.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, tried := r.topics[name]
-	if tried {
-		return s
+	d := r.topics[name]
+	if d != nil && (d.to != nil || time.Since(d.since) < tryDirectly) {
+		return d.to
 	}
+	var s *fetch.Source
 	if m, asked := r.cfg.Known.About(name, time.Time{}); m != nil {
 		s = &fetch.Source{Topic: name, Log: r.cfg.Log}
 		if _, err := s.Learn(m, asked); err != nil {
 			s = nil
 		}
 	}
-	r.topics[name] = s
+	r.topics[name] = &direct{s, time.Now()}
 	return s
 }
 
 func (r *Reporter) giveUp(s *fetch.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.topics[s.Topic] = nil
+	r.topics[s.Topic] = &direct{since: time.Now()}
 }
 
 // write sends a request to a broker, and answers what that did not acknowledge.
