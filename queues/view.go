@@ -244,18 +244,17 @@ func (v *view) streamThere(h compute.HostID, now time.Time) {
 }
 
 // noteChange has a host rung if it can take, after something is known of it, what waits and
-// what it could not before.
+// what it could not before; and others for what it could take before, and cannot any more.
 func (v *view) noteChange(h compute.HostID, now time.Time, known func()) {
-	var unfit []compute.QueueName
-	v.ringer.EachWaiting(func(q compute.QueueName) {
-		if !v.advisor.Fits(q, h) {
-			unfit = append(unfit, q)
-		}
-	})
+	fitted := map[compute.QueueName]bool{}
+	v.ringer.EachWaiting(func(q compute.QueueName) { fitted[q] = v.advisor.Fits(q, h) })
 	known()
-	for _, q := range unfit {
-		if v.advisor.Fits(q, h) {
+	for q, before := range fitted {
+		switch fits := v.advisor.Fits(q, h); {
+		case fits && !before:
 			v.ringer.NowFits(q, h, now)
+		case before && !fits:
+			v.ringer.NoLongerFits(q, h, now)
 		}
 	}
 }

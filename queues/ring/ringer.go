@@ -236,6 +236,18 @@ func (r *Ringer) NowFits(name compute.QueueName, h compute.HostID, now time.Time
 	}
 }
 
+// NoLongerFits says that a host does not fit a queue's work any more that fitted it before. If it was rung for that, it
+// has taken other work: another is rung a moment later, and not once the ring counts no more, which may be seconds.
+func (r *Ringer) NoLongerFits(name compute.QueueName, h compute.HostID, now time.Time) {
+	q := r.queues[name]
+	if q == nil || len(q.works) == 0 {
+		return
+	}
+	if _, rung := q.rung[h]; rung {
+		r.schedule(q, now.Add(r.rules.Soonest/2)) // which drops the ring
+	}
+}
+
 // Again says that hosts which have left a queue's work to others may take it now, and that it may want other hosts: it
 // is as if none had been rung in vain.
 func (r *Ringer) Again(name compute.QueueName, now time.Time) {

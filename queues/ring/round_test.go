@@ -222,3 +222,24 @@ func TestOneThatWelcomesAHostIsEnough(t *testing.T) {
 		}
 	}
 }
+
+// A host that was rung and takes other work makes room for another at once: the work does not wait until the ring counts
+// no more. One that was not rung changes nothing.
+func TestAHostThatTakesOtherWorkIsReplaced(t *testing.T) {
+	w := newWorld(t, 3, func(r *Rules) { r.Soonest = 4 * time.Second })
+	w.came()
+	rung := w.rung(2)
+	full := func(h compute.HostID) {
+		w.hosts.fit["q"] = slices.DeleteFunc(w.hosts.fit["q"], func(x compute.HostID) bool { return x == h })
+		w.NoLongerFits("q", h, w.now)
+	}
+	w.pass(time.Second)
+	full("another")
+	w.next(3 * time.Second)
+	w.now = w.now.Add(-3 * time.Second)
+	full(rung[0])
+	w.next(2 * time.Second)
+	if left := w.rung(1); left[0] == rung[1] {
+		t.Errorf("%s is rung again", left[0])
+	}
+}

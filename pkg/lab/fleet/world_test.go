@@ -183,17 +183,16 @@ func (w *world) leaves(x *piece, claimed bool) {
 
 // heard has the queue manager hear a host.
 func (w *world) heard(b compute.Beacon) {
-	var unfit []compute.QueueName
-	w.ringer.EachWaiting(func(q compute.QueueName) {
-		if !w.advisor.Fits(q, b.Host) {
-			unfit = append(unfit, q)
-		}
-	})
+	fitted := map[compute.QueueName]bool{}
+	w.ringer.EachWaiting(func(q compute.QueueName) { fitted[q] = w.advisor.Fits(q, b.Host) })
 	w.advisor.Observe(b, w.now)
 	w.advisor.Reaches(b.Host, true)
-	for _, q := range unfit {
-		if w.advisor.Fits(q, b.Host) {
+	for q, before := range fitted {
+		switch fits := w.advisor.Fits(q, b.Host); {
+		case fits && !before:
 			w.ringer.NowFits(q, b.Host, w.now)
+		case before && !fits:
+			w.ringer.NoLongerFits(q, b.Host, w.now)
 		}
 	}
 }

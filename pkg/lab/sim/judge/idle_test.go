@@ -153,3 +153,33 @@ func TestCheckIdle(t *testing.T) {
 		"vm-1 waits in m1.small from 20.0": waits(20, 43.1),
 	})
 }
+
+// Work for which others were rung first that took other work then may have a host rung later by as much.
+func TestRungAfterOthers(t *testing.T) {
+	const w, other = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
+	work := waiting{span: span{moment(2), moment(12)}, instance: compute.Instance{ID: w, Queue: "q"}}
+	ring := func(at schedule.Seconds, h compute.HostID, q compute.QueueName) Rung {
+		return Rung{moment(at), h, compute.Look{Queue: q}}
+	}
+	claim := func(at schedule.Seconds, h compute.HostID, i compute.InstanceID) Claimed {
+		return Claimed{moment(at), compute.Report{Host: h, Instance: i}}
+	}
+	for what, c := range map[string]struct {
+		rings  []Rung
+		claims []Claimed
+		want   time.Duration
+	}{
+		"never rung":                         {nil, []Claimed{claim(4, "host-2", other)}, 0},
+		"rung alone":                         {[]Rung{ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 0},
+		"rung first":                         {[]Rung{ring(3, "host-1", "q"), ring(4, "host-2", "q")}, []Claimed{claim(5, "host-2", other)}, 0},
+		"after another that took other work": {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 5 * time.Second},
+		"after another that took it":         {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", w)}, 0},
+		"after another that took it before":  {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(2.5, "host-2", other)}, 0},
+		"after another, for another queue":   {[]Rung{ring(3, "host-2", "p"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 0},
+	} {
+		r := &Recording{Rings: c.rings, Claims: c.claims}
+		if got := r.rungAfterOthers(work, "host-1"); got != c.want {
+			t.Errorf("%s: %s more, want %s", what, got, c.want)
+		}
+	}
+}
