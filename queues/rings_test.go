@@ -118,6 +118,30 @@ func TestAHostThatCanBeRungNowIsRung(t *testing.T) {
 	})
 }
 
+// Hosts that were rung and took other work make room for another, which is rung before their rings count no more.
+func TestAnotherIsRungForHostsThatAreFull(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Hosts(), ringing("h1", 4), ringing("h2", 4), ringing("h3", 4))
+		f.publish(names.Catalog(), flavor("x"))
+		settle(5 * time.Second)
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued))
+		settle(0)
+		want := map[compute.HostID]int{"h1": 1, "h2": 1, "h3": 1}
+		first := f.rung(t, "h1", "h2", "h3")
+		for h := range first {
+			delete(want, h)
+			f.publish(names.Hosts(), ringing(string(h), 0))
+		}
+		if len(first) != 2 {
+			t.Fatalf("at first %v are rung", first)
+		}
+		settle(300 * time.Millisecond)
+		f.expectRung(t, want)
+	})
+}
+
 // Work that backs off is rung for when it is published, and work of a conductor whose clock
 // is ahead at once.
 func TestWorkIsRungForWhenItIsPublished(t *testing.T) {
