@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A partition of instances that cannot be read holds up what is in it alone: queues are made for all other projects, and
-// streams for hosts, by a manager that is elected meanwhile, too. What would end is left until all is read.
+// A partition of instances that cannot be read holds up what is in it alone: queues are made for all other projects,
+// and streams for hosts, by a manager that is elected meanwhile, too. What would end is left until all is read.
 func TestAPartitionThatCannotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		first := f.join(t, "first")

@@ -270,8 +270,8 @@ func TestAHostWithoutALeaderHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A manager that is elected while what it lists by has no leader makes no queue, gives no advice and tells no agent that
-// it is alone, but rings hosts.
+// A manager that is elected while what it lists by has no leader makes no queue, gives no advice and tells no agent
+// that it is alone, but rings hosts.
 func TestHostsAreRungThoughAPartitionHasNoLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		a := f.join(t, "a")

@@ -76,7 +76,8 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 // a group that may be nowhere else does, for as long as its conductor says: refused, it would come again minutes after
 // the host does. Whatever was said to a host that did not hear waits until it does: that costs nobody anything.
 func (l *loop) outwaits(b compute.Build, state compute.HostState) bool {
-	return state == compute.HostQuarantined && l.hearing.deaf || b.Group != nil && l.mayWait(b) || b.In.ID != "" && state == compute.HostQuarantined
+	quarantined := state == compute.HostQuarantined
+	return quarantined && l.hearing.deaf || b.Group != nil && l.mayWait(b) || b.In.ID != "" && quarantined
 }
 
 // mayWait says whether pinned work asks to wait here, and still may.

@@ -223,8 +223,8 @@ func TestOneThatWelcomesAHostIsEnough(t *testing.T) {
 	}
 }
 
-// A host that was rung and takes other work makes room for another at once: the work does not wait until the ring counts
-// no more. One that was not rung changes nothing.
+// A host that was rung and takes other work makes room for another at once: the work does not wait until the ring
+// counts no more. One that was not rung changes nothing.
 func TestAHostThatTakesOtherWorkIsReplaced(t *testing.T) {
 	w := newWorld(t, 3, func(r *Rules) { r.Soonest = 4 * time.Second })
 	w.came()

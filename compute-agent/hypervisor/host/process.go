@@ -74,7 +74,8 @@ func startTime(stat []byte) (uint64, error) {
 	return strconv.ParseUint(string(fields[19]), 10, 64)
 }
 
-// realUser reads the first id in the line Uid: of /proc/<pid>/status. Others may be those of a program with a set-uid bit.
+// realUser reads the first id in the line Uid: of /proc/<pid>/status. Others may be those of a program with a set-uid
+// bit.
 func realUser(status []byte) (int, error) {
 	for line := range bytes.Lines(status) {
 		if rest, is := bytes.CutPrefix(line, []byte("Uid:")); is && len(bytes.Fields(rest)) > 0 {

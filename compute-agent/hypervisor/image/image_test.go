@@ -97,11 +97,13 @@ func TestFind(t *testing.T) {
 		"qcow2 as raw": {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
 		"vdi as raw": {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest,
 			"format vdi, not raw"},
-		"Linux":                          {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
-		"ELF":                            {"web/kernel", "\x7fELF\x02\xb0\xad\x1b123456789", well, ""},
-		"multiboot":                      {"web/kernel", "\x7fELF" + multibootHeader, compute.FailureRequest, "is a multiboot kernel"},
-		"Linux that begins as multiboot": {"web/kernel", multibootHeader + strings.Repeat("x", 0x202-12) + "HdrS", well, ""},
-		"no kernel":                      {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
+		"Linux":     {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
+		"ELF":       {"web/kernel", "\x7fELF\x02\xb0\xad\x1b123456789", well, ""},
+		"multiboot": {"web/kernel", "\x7fELF" + multibootHeader, compute.FailureRequest, "is a multiboot"},
+		"Linux that begins as multiboot": {
+			"web/kernel", multibootHeader + strings.Repeat("x", 0x202-12) + "HdrS", well, "",
+		},
+		"no kernel": {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
 		"vhdx as qcow2": {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest,
 			"format vhdx, not qcow2"},
 	} {

@@ -31,9 +31,9 @@ import (
 //	                                        │ any error
 //	topic not known, or had trouble ────────┴─▶ Producer, for ten minutes
 //
-// A topic that gave trouble is the producer's for a while: the producer follows leaders, and tries again. For good, all
-// hosts would ask for leaders on and on after the brokers were restarted once. What is sent again may be there twice, as
-// with a Producer.
+// A topic that gave trouble is the producer's for a while: the producer follows leaders, and tries again. Were it so for
+// good, all hosts would ask for leaders on and on after the brokers were restarted once. What is sent again may be there
+// twice, as with a Producer.
 type Reporter struct {
 	cfg      kafka.Config
 	producer *Producer

@@ -164,18 +164,20 @@ func TestRungAfterOthers(t *testing.T) {
 	claim := func(at schedule.Seconds, h compute.HostID, i compute.InstanceID) Claimed {
 		return Claimed{moment(at), compute.Report{Host: h, Instance: i}}
 	}
+	before, then := ring(3, "host-2", "q"), ring(7, "host-1", "q")
+	takes := []Claimed{claim(4, "host-2", other)}
 	for what, c := range map[string]struct {
 		rings  []Rung
 		claims []Claimed
 		want   time.Duration
 	}{
-		"never rung":                         {nil, []Claimed{claim(4, "host-2", other)}, 0},
-		"rung alone":                         {[]Rung{ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 0},
-		"rung first":                         {[]Rung{ring(3, "host-1", "q"), ring(4, "host-2", "q")}, []Claimed{claim(5, "host-2", other)}, 0},
-		"after another that took other work": {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 5 * time.Second},
-		"after another that took it":         {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", w)}, 0},
-		"after another that took it before":  {[]Rung{ring(3, "host-2", "q"), ring(7, "host-1", "q")}, []Claimed{claim(2.5, "host-2", other)}, 0},
-		"after another, for another queue":   {[]Rung{ring(3, "host-2", "p"), ring(7, "host-1", "q")}, []Claimed{claim(4, "host-2", other)}, 0},
+		"never rung":                         {nil, takes, 0},
+		"rung alone":                         {[]Rung{then}, takes, 0},
+		"rung first":                         {[]Rung{ring(3, "host-1", "q"), before}, takes, 0},
+		"after another that took other work": {[]Rung{before, then}, takes, 5 * time.Second},
+		"after another that took it":         {[]Rung{before, then}, []Claimed{claim(4, "host-2", w)}, 0},
+		"after another that took it before":  {[]Rung{before, then}, []Claimed{claim(2.5, "host-2", other)}, 0},
+		"after another, for another queue":   {[]Rung{ring(3, "host-2", "p"), then}, takes, 0},
 	} {
 		r := &Recording{Rings: c.rings, Claims: c.claims}
 		if got := r.rungAfterOthers(work, "host-1"); got != c.want {

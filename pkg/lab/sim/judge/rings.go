@@ -170,8 +170,8 @@ func checkIdle(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// rungAfterOthers is how much later a host may be rung because others were rung for the work before, and took other work
-// then: nobody knows which one of several that a host has room for it takes.
+// rungAfterOthers is how much later a host may be rung because others were rung for the work before, and took other
+// work then: nobody knows which one of several that a host has room for it takes.
 func (r *Recording) rungAfterOthers(w waiting, h compute.HostID) time.Duration {
 	before := map[compute.HostID]time.Time{}
 	for _, x := range r.Rings {
