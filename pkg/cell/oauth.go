@@ -17,7 +17,6 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
-	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/loopback"
 )
@@ -46,7 +45,8 @@ func newTokens(s SASLSettings) (*tokens, error) {
 		}
 		transport.TLSClientConfig = config
 	}
-	transport.HTTP2 = client.Pings()
+	// Without pings a connection whose path has gone silent would be used again and again.
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: fetchTime, PingTimeout: fetchTime}
 	caller := &http.Client{Timeout: fetchTime, Transport: transport, CheckRedirect: noRedirect}
 	t.source = oauth2.ReuseTokenSource(nil, &endpoint{
 		s: s, caller: context.WithValue(context.Background(), oauth2.HTTPClient, caller),
@@ -112,7 +112,8 @@ func (e *endpoint) Token() (token *oauth2.Token, err error) {
 		refused.Cause = fmt.Errorf("%s %.80s", answer.Response.Status, answer.ErrorCode)
 		// Others have a code of OAuth, or it is not the endpoint that refuses: a proxy that does not know it now, say.
 		code := answer.Response.StatusCode
-		if code == http.StatusUnauthorized || code/100 == 4 && answer.ErrorCode != "" {
+		if code == http.StatusUnauthorized ||
+			code/100 == 4 && code != http.StatusTooManyRequests && answer.ErrorCode != "" {
 			refused.Kind = compute.KindForbidden
 		}
 	case errors.As(err, &unreachable):

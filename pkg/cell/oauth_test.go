@@ -165,6 +165,9 @@ func TestPasswordWhileItIsRenewed(t *testing.T) {
 	want("first")
 	keep(t, s.PasswordFile, "\n", 0o600)
 	want("first")
+	if err := s.check(true); err == nil || !strings.Contains(err.Error(), "it is empty") {
+		t.Errorf("with an empty file a process starts: %v", err)
+	}
 	if _, err := lastGood(s.password)(); compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("a process that starts: %v", err)
 	}
@@ -174,12 +177,18 @@ func TestPasswordWhileItIsRenewed(t *testing.T) {
 
 // What refuses a token without a word of OAuth is no refusal: a proxy in front of the endpoint that is being changed.
 func TestAnotherRefusesTheToken(t *testing.T) {
-	for answer, want := range map[string]compute.Kind{
-		`{"error": "invalid_scope"}`: compute.KindForbidden, "not here": compute.KindUnavailable,
+	for answer, c := range map[string]struct {
+		status int
+		want   compute.Kind
+	}{
+		`{"error": "invalid_scope"}`: {http.StatusBadRequest, compute.KindForbidden},
+		`{"error": "slow_down"}`:     {http.StatusTooManyRequests, compute.KindUnavailable},
+		"not here":                   {http.StatusNotFound, compute.KindUnavailable},
 	} {
+		want := c.want
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
+			w.WriteHeader(c.status)
 			_, _ = w.Write([]byte(answer))
 		}))
 		defer s.Close()

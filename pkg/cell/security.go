@@ -248,6 +248,10 @@ func (s SASLSettings) check(encrypted bool) error {
 	if s.User == "" {
 		errs = append(errs, compute.Invalid("kafka.sasl.user", "", "name the Kafka user"))
 	}
-	errs = append(errs, secretfile.Check("kafka.sasl.password_file", s.PasswordFile))
+	err := secretfile.Check("kafka.sasl.password_file", s.PasswordFile)
+	if err == nil {
+		_, err = s.password()
+	}
+	errs = append(errs, err)
 	return errors.Join(errs...)
 }

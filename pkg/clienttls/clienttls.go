@@ -45,6 +45,7 @@ func Show(c *tls.Config, field, cert, key string, refuse Refusal) error {
 	}
 	var last atomic.Pointer[tls.Certificate]
 	last.Store(first)
+	c.ClientSessionCache = nil // a connection that is resumed goes by the certificate of the one before
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		if now, err := Own(field, cert, key, refuse); err == nil {
 			last.Store(now)

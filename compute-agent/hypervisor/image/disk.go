@@ -60,6 +60,9 @@ func Run(ctx context.Context, program string, args ...string) error {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.WaitDelay = time.Second // what a script has begun may hold the pipe
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it was through, and well
+	}
 	switch lines := said.Lines(); {
 	case err == nil:
 		return nil

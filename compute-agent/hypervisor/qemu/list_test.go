@@ -54,6 +54,11 @@ func TestProcessOfAnotherUser(t *testing.T) {
 	d.users = users{900020, 900021} // it may be a machine's whose record is lost
 	_, err = d.List(t.Context())
 	b.refused("List", err, "put that back")
+	b.ok(os.Mkdir(d.dir(one), 0o700)) // but not while the user is another machine's: that may say what it likes
+	b.ok(save(d.dir(one), record{Machine: hypervisor.Machine{Instance: one, Launched: true}, Ready: true,
+		Plan: plan{User: 900020}}))
+	b.only(d)
+	b.ok(os.RemoveAll(d.dir(one)))
 	d.users = users{}
 	theirs, err := d.host.ProcessesOf(900020)
 	b.ok(err)

@@ -62,9 +62,19 @@ func ownerOf(dir string) int {
 func (d *Driver) mayRun(user int, dir string) bool {
 	r, there, err := d.load(compute.InstanceID(filepath.Base(dir)))
 	if err != nil || !there {
-		return d.users.has(user)
+		return d.users.has(user) && !d.taken(user)
 	}
 	return r.Plan.User != 0 && r.Plan.User == user
+}
+
+// taken says whether a machine that has a record has a user to itself, or one whose record cannot be read may have: what
+// such a user runs is that machine's, and says nothing of another one.
+func (d *Driver) taken(user int) bool {
+	ids, err := d.instances()
+	return err != nil || slices.ContainsFunc(ids, func(id compute.InstanceID) bool {
+		r, there, err := d.load(id)
+		return err != nil || there && r.Plan.User == user
+	})
 }
 
 // kill ends whatever runs in a folder and waits until it is dead.

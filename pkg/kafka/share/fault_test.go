@@ -4,6 +4,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -75,21 +76,47 @@ func TestCutConnection(t *testing.T) {
 	})
 }
 
+// A broker that throttles answers nothing of any queue: that is no word of what lies there. The session goes on.
+func TestThrottled(t *testing.T) {
+	cluster, cfg := brokertest.FakeCluster(t)
+	q := initialised(t, cfg, "g", "a")[0]
+	brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+	p := pull(t, cfg, Options{MaxWait: short, Backoff: time.Millisecond, AckWait: never})
+	p.Ack(p.takes(t, "0", q), wire.AckAccept)
+	asked := 0
+	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if asked++; asked > 1 {
+			return nil, nil, false
+		}
+		resp := kreq.ResponseKind().(*kmsg.ShareFetchResponse)
+		resp.ThrottleMillis = 1
+		return resp, nil, true
+	})
+	p.open(t, q)
+	if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable || !errors.Is(r.Err, errThrottled) {
+		t.Errorf("got %+v", r)
+	}
+	p.open(t, q)
+	_ = p.result(t) // this broker did not see that fetch, as one that throttles does
+	p.record(t, q)
+	p.end()
+	if c := p.Counts(); c.AcksUnknown != 1 || c.AcksDone != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Whatever a broker answers, the next Open begins a new session as the same
 // member, and what the old one held is not acknowledged any more.
 func TestErrorsOfSessions(t *testing.T) {
-	const throttled = 0 // no error, and nothing of any queue
 	for _, code := range []int16{
 		kerr.NotLeaderForPartition.Code, kerr.ShareSessionNotFound.Code, kerr.InvalidShareSessionEpoch.Code,
 		kerr.InvalidRecordState.Code,
 		kerr.InvalidRequest.Code, kerr.NotCoordinator.Code, kerr.UnknownServerError.Code, kerr.UnknownTopicID.Code,
-		kerr.ShareSessionLimitReached.Code, throttled,
+		kerr.ShareSessionLimitReached.Code,
 	} {
-		name := "throttled"
-		if code != throttled {
-			name = kerr.ErrorForCode(code).(*kerr.Error).Message
-		}
-		t.Run(name, func(t *testing.T) {
+		err := kerr.ErrorForCode(code)
+		t.Run(err.(*kerr.Error).Message, func(t *testing.T) {
 			cluster, cfg := brokertest.FakeCluster(t)
 			q := initialised(t, cfg, "g", "a")[0]
 			brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
@@ -104,9 +131,7 @@ func TestErrorsOfSessions(t *testing.T) {
 					return nil, nil, false
 				}
 				resp := req.ResponseKind().(*kmsg.ShareFetchResponse)
-				if resp.ErrorCode = code; code == throttled {
-					resp.ErrorCode, resp.ThrottleMillis = 0, 1
-				}
+				resp.ErrorCode = code
 				return resp, nil, true
 			})
 			p.open(t, q)

@@ -13,8 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
 // errUnknownBroker is the error of a session with a broker that no answer has named.
@@ -100,7 +102,11 @@ func (s *session) sendFetch(
 	resp := kresp.(*kmsg.ShareFetchResponse)
 	if resp.ThrottleMillis > 0 && len(resp.Topics) == 0 {
 		// A broker that throttles answers nothing, whatever lies in the queues, and may have acquired some of it.
-		return nil, s.lose(ctx, errThrottled)
+		s.p.counts.acksUnknown.Add(sent.all())
+		if s.fails++; s.fails >= pace.LogAfter {
+			s.outage.Failed(errThrottled)
+		}
+		return nil, compute.Unavailable("pull work", errThrottled)
 	}
 	for _, t := range resp.Topics {
 		for _, part := range t.Partitions {

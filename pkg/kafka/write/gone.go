@@ -129,64 +129,84 @@ func (p *Producer) forgetIdle(topic string) {
 	}
 }
 
-// clientFor is the client that writes to a topic.
-func (p *Producer) clientFor(topic string) *kgo.Client {
+// clientFor is the client that writes to a topic; own says that it has nothing else to write to. The
+// caller gives it a record, and says so (given).
+func (p *Producer) clientFor(topic string) (client *kgo.Client, own bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own, forgotten := p.own[topic]
-	if !forgotten || p.ctx.Err() != nil {
-		return p.client.Load()
+	its, forgotten := p.own[topic]
+	if forgotten && its == nil && p.ctx.Err() == nil {
+		its, _ = p.connect() // the settings were good enough once
+		p.own[topic] = its
 	}
-	if own == nil {
-		var err error
-		if own, err = p.connect(); err != nil {
-			return p.client.Load() // the settings were good enough once
-		}
-		p.own[topic] = own
+	if its == nil {
+		p.giving[topic]++
+		return p.client.Load(), false
 	}
-	return own
+	return its, true
 }
 
-// disown has the next record for a topic written by another client than before.
+// given says that a client of clientFor was given a record.
+func (p *Producer) given(topic string, own bool) {
+	if own {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.giving[topic]--; p.giving[topic] == 0 {
+		delete(p.giving, topic)
+		p.gave.Broadcast()
+	}
+}
+
+// disown has what is given for a topic from now on written by another client than before, if anything may have been
+// written to it: before that there are no sequence numbers.
 func (p *Producer) disown(topic string) {
 	p.mu.Lock()
-	own := p.own[topic]
-	p.own[topic] = nil
+	its := p.own[topic]
+	if p.wrote[topic] {
+		for p.own[topic] = nil; p.giving[topic] > 0; {
+			p.gave.Wait() // what was given before is in its client then
+		}
+	}
 	p.mu.Unlock()
-	if own != nil {
-		own.Close()
+	if its != nil {
+		its.Close()
 	}
 }
 
-// closeIdle ends the clients that have a topic to themselves to which nobody writes.
+// drop ends a client that has a topic to itself and is of no more use.
+func (p *Producer) drop(topic string, client *kgo.Client) {
+	p.mu.Lock()
+	if p.own[topic] == client {
+		p.own[topic] = nil
+	}
+	p.mu.Unlock()
+	client.Close()
+}
+
+// closeIdle ends the clients that have a topic to themselves to which nobody writes. The cell's own topics keep theirs.
 func (p *Producer) closeIdle() {
 	var idle []*kgo.Client
 	p.mu.Lock()
-	for topic, own := range p.own {
-		if u := p.uses[topic]; own != nil && (u == nil || u.idle(keepOwn)) {
-			idle, p.own[topic] = append(idle, own), nil
+	for topic, its := range p.own {
+		if u := p.uses[topic]; its != nil && u != nil && u.idle(keepOwn) {
+			idle, p.own[topic] = append(idle, its), nil
 		}
 	}
 	p.mu.Unlock()
-	for _, own := range idle {
-		own.Close()
+	for _, its := range idle {
+		its.Close()
 	}
-}
-
-// has says whether a client has a topic to itself.
-func (p *Producer) has(topic string, client *kgo.Client) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.own[topic] == client
 }
 
 // owned are the clients that have topics to themselves.
 func (p *Producer) owned() (all []*kgo.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, own := range p.own {
-		if own != nil {
-			all = append(all, own)
+	for _, its := range p.own {
+		if its != nil {
+			all = append(all, its)
 		}
 	}
 	return all

@@ -3,6 +3,7 @@
 package write
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -62,27 +63,56 @@ func TestATopicThatWentIsNotAskedAbout(t *testing.T) {
 }
 
 // A topic that is forgotten though it is there, for a broker that is behind says that it is not, is written to all the
-// same: what is acknowledged is in it.
+// same: what is acknowledged is in it. Its client stays while it is written to.
 func TestForgottenThoughItIsThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := brokertest.TestConfig(b)
-		topic := cfg.Topics.Build("there")
-		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		p := producer(t, cfg)
-		var want []string
-		for _, value := range []string{"one", "two", "three", "four"} {
-			rec := wire.Record{Value: []byte(value)}.To(topic, 0)
-			if at, err := p.Append(brokertest.Patient(t), rec); err != nil || at != int64(len(want)) {
-				t.Errorf("%s is at %d: %v", value, at, err)
+		for _, topic := range []string{cfg.Topics.Build("there"), cfg.Topics.Rejected()} {
+			brokertest.MakeTopic(t, cfg, topic, 1, nil)
+			var want []string
+			for _, value := range []string{"one", "two", "three", "four"} {
+				rec := wire.Record{Value: []byte(value)}.To(topic, 0)
+				if at, err := p.Append(brokertest.Patient(t), rec); err != nil || at != int64(len(want)) {
+					t.Errorf("%s is at %d: %v", value, at, err)
+				}
+				want = append(want, value)
+				forgotten := make(chan struct{})
+				p.forget(topic, func() { close(forgotten) })
+				<-forgotten
 			}
-			want = append(want, value)
-			forgotten := make(chan struct{})
-			p.forget(topic, func() { close(forgotten) })
-			<-forgotten
+			r := readtest.Follow(t, cfg, read.Options{Topic: topic, Partitions: []int32{0}})
+			if got := r.UpTo(t, "four"); !slices.Equal(got, want) {
+				t.Errorf("in %s are %q, and acknowledged were %q", topic, got, want)
+			}
+			client, own := p.clientFor(topic)
+			if p.closeIdle(); !own {
+				t.Errorf("%s has no client of its own", topic)
+			}
+			if again, _ := p.clientFor(topic); again != client {
+				t.Errorf("the client of %s is closed, though it was just asked for", topic)
+			}
 		}
-		r := readtest.Follow(t, cfg, read.Options{Topic: topic, Partitions: []int32{0}})
-		if got := r.UpTo(t, "four"); !slices.Equal(got, want) {
-			t.Errorf("in it are %q, and acknowledged were %q", got, want)
+	})
+}
+
+// A topic to which nothing was ever written has nothing to be mistaken for: the client that has all others writes to it.
+func TestForgottenBeforeItWasThere(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := brokertest.TestConfig(b)
+		p, topic := producer(t, cfg), cfg.Topics.Build("late")
+		rec := wire.Record{Value: []byte("v")}.To(topic, 0)
+		if err := p.Send(brokertest.Patient(t), rec); !errors.Is(err, wire.ErrNoTopic) {
+			t.Errorf("before it is made: %v", err)
+		}
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		for ctx := brokertest.Patient(t); p.Send(ctx, rec) != nil; {
+			if ctx.Err() != nil {
+				t.Fatal("it is made, and cannot be written to")
+			}
+		}
+		if len(p.owned()) > 0 {
+			t.Error("it has a client of its own")
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ type Producer struct {
 	forgetting map[string][]func()    // by topic that is gone: called once it is forgotten
 	uses       map[string]*use        // of topics that may go; nil: none was written to
 	own        map[string]*kgo.Client // of topics that were forgotten once; nil: none, until it is written to
+	wrote      map[string]bool        // topics to which something was written, or may have been
+	giving     map[string]int         // how many records for a topic are being given to the client that has all others
+	gave       *sync.Cond             // of mu: one was given
 	replacing  []func(again bool)     // called once it is known whether the client is of any more use
 	notBefore  time.Time              // when it may be replaced once more; of the goroutine that replaces it
 	vain       int                    // clients in a row that were replaced and had written nothing
@@ -89,10 +93,11 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	// never answers. What is sent again then may be there twice: every receiver
 	// of Berth's records takes that.
 	all := append(producerOpts(cfg.WithDefaults()), kgo.AllowIdempotentProduceCancellation())
+	all = slices.Clip(append(all, opts...))
 	p := &Producer{
 		cfg:        cfg,
-		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, own: map[string]*kgo.Client{}, most: load{maxBuffered, maxBufferedBytes},
+		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, all...) },
+		forgetting: map[string][]func(){}, own: map[string]*kgo.Client{}, wrote: map[string]bool{}, giving: map[string]int{}, most: load{maxBuffered, maxBufferedBytes},
 		outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()),
 		tries: deliveryTimeout(cfg.WithDefaults()),
 	}
@@ -102,7 +107,7 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 		p.end()
 		return nil, err
 	}
-	p.answered = sync.NewCond(&p.mu)
+	p.answered, p.gave = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
 	p.client.Store(client)
 	p.nudge(client)
 	p.unshown = p.metrics.producing(p.buffered)
@@ -184,26 +189,30 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 	}
 	l.done = func(offset int64, err error) {
 		done(offset, err)
-		p.leave(rec.Topic, bytes)
+		p.leave(rec.Topic, bytes, !errors.Is(err, wire.ErrNoTopic))
 	}
 	p.send(l)
 }
 
 func (p *Producer) send(l pendingRecord) {
 	// Not under anybody's context: its end would fail all that waits for the same partition.
-	client := p.clientFor(l.rec.Topic)
+	client, own := p.clientFor(l.rec.Topic)
+	defer p.given(l.rec.Topic, own)
 	client.TryProduce(context.Background(), toKgo(l.rec), func(k *kgo.Record, err error) {
 		switch {
 		case err == nil:
-			if p.proven.Load() != client {
+			if !own && p.proven.Load() != client {
 				p.proven.Store(client)
 			}
 			p.sent(l, k.Offset, nil)
 		case isUnfit(err):
 			p.suspect(l, k.Partition, err)
-		case isRefusal(err) && p.client.Load() != client && p.has(l.rec.Topic, client):
-			p.sent(l, -1, compute.Unavailable("write record", err)) // another client writes what comes next
-			p.running.Go(func() { p.disown(l.rec.Topic) })
+		case isRefusal(err) && own: // another client writes what comes next
+			p.running.Go(func() { p.drop(l.rec.Topic, client) })
+			if !kafka.IsForbidden(err) {
+				err = compute.Unavailable("write record", err)
+			}
+			p.sent(l, -1, err)
 		case isRefusal(err):
 			p.replace(client, func(again bool) { p.again(l, again, err) })
 		case errors.Is(err, kgo.ErrClientClosed):
@@ -240,10 +249,11 @@ func (p *Producer) enter(topic string, bytes int64) error {
 }
 
 // leave counts out a record after its sender has been told.
-func (p *Producer) leave(topic string, bytes int64) {
+func (p *Producer) leave(topic string, bytes int64, wrote bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ends(topic)
+	p.wrote[topic] = p.wrote[topic] || wrote // or may have
 	p.under.records--
 	p.under.bytes -= bytes
 	if p.under.records == 0 {
@@ -306,8 +316,8 @@ func (p *Producer) forget(topic string, told func()) {
 		return
 	}
 	p.running.Go(func() {
-		p.client.Load().PurgeTopicsFromClient(topic) // its id, too, of which kgo keeps as many as there ever were
 		p.disown(topic)
+		p.client.Load().PurgeTopicsFromClient(topic) // its id, too, of which kgo keeps as many as there ever were
 		p.mu.Lock()
 		waiting := p.forgetting[topic]
 		delete(p.forgetting, topic)

@@ -31,9 +31,8 @@ import (
 //	                                        │ any error
 //	topic not known, or had trouble ────────┴─▶ Producer, for ten minutes
 //
-// A topic that gave trouble is the producer's for a while: the producer follows leaders, and tries again. Were it so for
-// good, all hosts would ask for leaders on and on after the brokers were restarted once. What is sent again may be there
-// twice, as with a Producer.
+// A topic that gave trouble is the producer's for a while: the producer follows leaders, and tries again. What is sent
+// again may be there twice, as with a Producer.
 type Reporter struct {
 	cfg      kafka.Config
 	producer *Producer
@@ -205,9 +204,13 @@ func (r *Reporter) sort(recs []wire.Record) (parts []*portion, left []indexed) {
 		topic     string
 		partition int32
 	}
-	at := map[place]*portion{}
+	at, topics := map[place]*portion{}, map[string]*fetch.Source{} // each is asked for once, so that order is kept
 	for i, rec := range recs {
-		topic := r.topic(rec.Topic)
+		topic, asked := topics[rec.Topic]
+		if !asked {
+			topic = r.topic(rec.Topic)
+			topics[rec.Topic] = topic
+		}
 		if topic == nil {
 			left = append(left, indexed{rec, i})
 			continue
@@ -242,7 +245,7 @@ func (r *Reporter) topic(name string) *fetch.Source {
 	}
 	var s *fetch.Source
 	if m, asked := r.cfg.Known.About(name, time.Time{}); m != nil {
-		s = &fetch.Source{Topic: name, Log: r.cfg.Log}
+		s = &fetch.Source{Topic: name, Log: r.cfg.Log, Known: r.cfg.Known}
 		if _, err := s.Learn(m, asked); err != nil {
 			s = nil
 		}

@@ -174,13 +174,13 @@ func TestRungAfterOthers(t *testing.T) {
 		"never rung":                         {nil, takes, 0},
 		"rung alone":                         {[]Rung{then}, takes, 0},
 		"rung first":                         {[]Rung{ring(3, "host-1", "q"), before}, takes, 0},
-		"after another that took other work": {[]Rung{before, then}, takes, 5 * time.Second},
+		"after another that took other work": {[]Rung{before, then}, takes, 2 * time.Second},
 		"after another that took it":         {[]Rung{before, then}, []Claimed{claim(4, "host-2", w)}, 0},
 		"after another that took it before":  {[]Rung{before, then}, []Claimed{claim(2.5, "host-2", other)}, 0},
 		"after another, for another queue":   {[]Rung{ring(3, "host-2", "p"), then}, takes, 0},
 	} {
 		r := &Recording{Rings: c.rings, Claims: c.claims}
-		if got := r.rungAfterOthers(work, "host-1"); got != c.want {
+		if got := r.rungAfterOthers(work, work.from, "host-1"); got != c.want {
 			t.Errorf("%s: %s more, want %s", what, got, c.want)
 		}
 	}

@@ -149,7 +149,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 			}
 			life := lives[h.ID].without(r.saves(h.ID, w.instance.Queue))
 			idle := life.idle(wait, r.Needs(w.instance), h.Totals)
-			if long := idle.to.Sub(idle.from); long > most && long > most+r.rungAfterOthers(w, h.ID) {
+			if long := idle.to.Sub(idle.from); long > most && long > most+r.rungAfterOthers(w, wait.from, h.ID) {
 				wrong = append(wrong, broken(
 					"idle",
 					w.instance.ID,
@@ -171,26 +171,28 @@ func checkIdle(r *Recording) (wrong []Violation) {
 }
 
 // rungAfterOthers is how much later a host may be rung because others were rung for the work before, and took other
-// work then: nobody knows which one of several that a host has room for it takes.
-func (r *Recording) rungAfterOthers(w waiting, h compute.HostID) time.Duration {
-	before := map[compute.HostID]time.Time{}
+// work then, the last of them so long after from: nobody knows which one of several that a host has room for it takes.
+func (r *Recording) rungAfterOthers(w waiting, from time.Time, h compute.HostID) time.Duration {
+	before, last := map[compute.HostID]time.Time{}, from
 	for _, x := range r.Rings {
-		switch {
-		case x.Queue != w.instance.Queue || x.Hold > 0 || x.Seen.Before(w.from) || x.Seen.After(w.to):
-		case x.Host != h:
+		if x.Queue != w.instance.Queue || x.Hold > 0 || x.Seen.Before(w.from) || x.Seen.After(w.to) {
+			continue
+		}
+		if x.Host != h {
 			if _, rung := before[x.Host]; !rung {
 				before[x.Host] = x.Seen
 			}
-		case slices.ContainsFunc(r.Claims, func(c Claimed) bool {
-			rung, is := before[c.Host]
-			return is && c.Instance != w.instance.ID && c.Seen.After(rung) && c.Seen.Before(x.Seen)
-		}):
-			return min(x.Seen.Sub(w.from), rungAgain)
-		default:
-			return 0
+			continue
 		}
+		for _, c := range r.Claims {
+			rung, is := before[c.Host]
+			if is && c.Instance != w.instance.ID && c.Seen.After(rung) && c.Seen.Before(x.Seen) {
+				last = latest(last, c.Seen)
+			}
+		}
+		break
 	}
-	return 0
+	return min(last.Sub(from), rungAgain)
 }
 
 // behindLate is how much longer work may wait behind what was past its deadline: a host leaves that to others once, for
