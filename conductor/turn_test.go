@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +160,23 @@ func TestEverywhere(t *testing.T) {
 	}
 	if inst := k.last("p", 1); inst.State != compute.StateQueued || inst.Attempt != 2 {
 		t.Errorf("%s, attempt %d", inst.State, inst.Attempt)
+	}
+}
+
+// TestRefusedBootCanBeRead: whatever a publisher asks for that writes to Kafka itself, the record of it can be read.
+func TestRefusedBootCanBeRead(t *testing.T) {
+	k := newCell(t)
+	with := compute.Choices{}
+	for n := range compute.MaxChoices {
+		with[compute.AxisName(fmt.Sprintf("%032d", n))] = compute.AxisValue(strings.Repeat("v", 32))
+	}
+	boot := compute.Boot{Flavor: compute.FlavorName(strings.Repeat("f", 64)), Name: "web", With: with}
+	res := k.read(k.requested(compute.Request{Op: compute.OpBoot, Project: "p", Instance: id(1), Boot: &boot}))
+	if len(res.Changes) != 1 {
+		t.Fatalf("%d changes", len(res.Changes))
+	}
+	if i, err := wire.DecodeInstance(res.Changes[0]); err != nil || i.State != compute.StateError {
+		t.Errorf("%+v, %v", i, err)
 	}
 }
 

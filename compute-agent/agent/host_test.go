@@ -602,6 +602,45 @@ func TestGrantFromBeforeTheCrash(t *testing.T) {
 	}
 }
 
+// A grant that is read long after the agent was started again, as after a power cut of the whole cell, is in time: the
+// agent could not read it before.
+func TestGrantIsReadLate(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		p := &trip{kind: "sent", nth: 1000, kill: func() {}}
+		n := c.start(dir, fake.Options{}, func(o *Options) {
+			o.Journal, o.Driver = tripJournal{o.Journal, p}, tripDriver{o.Driver, p, c}
+			o.Reporter.(*node).set(p)
+			o.Timing.Note = -1
+		})
+		pass(20 * time.Second)
+		p.mu.Lock()
+		p.kill, p.nth = n.cancel, p.seen+1 // when it has claimed
+		p.mu.Unlock()
+		c.mu.Lock()
+		c.hold = true // nothing is read any more
+		begin := len(c.stream)
+		c.mu.Unlock()
+		c.boot(1, "small")
+		pass(5 * time.Second)
+		_ = n.end()
+		c.want(compute.StateStarting)
+		n = c.start(dir, fake.Options{}, nil)
+		pass(3 * time.Minute)
+		c.mu.Lock()
+		n.agent.Commands(c.stream[begin:], true)
+		c.hold = false
+		c.mu.Unlock()
+		pass(2 * time.Minute)
+		c.want(compute.StateActive)
+		c.mu.Lock()
+		if i := c.insts[id(1)]; i.attempt != 1 {
+			t.Errorf("it is active at its attempt %d", i.attempt)
+		}
+		c.mu.Unlock()
+		stop(c, n)
+	})
+}
+
 func grantFromBeforeTheCrash(t *testing.T, note time.Duration) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		p := &trip{kind: "launch", nth: 1, kill: func() {}}

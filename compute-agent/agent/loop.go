@@ -146,7 +146,7 @@ func (l *loop) iterate() {
 		l.keepHost()
 	}
 	for id, t := range l.tasks {
-		if due := l.rules.Due(*t); !due.IsZero() && !now.Before(due) {
+		if due := l.dueOf(t); !due.IsZero() && !now.Before(due) {
 			l.step(id, task.Tick{})
 		}
 	}
@@ -192,7 +192,7 @@ func (l *loop) due() time.Time {
 		}
 	}
 	for _, t := range l.tasks {
-		at(l.rules.Due(*t))
+		at(l.dueOf(t))
 	}
 	at(l.polls.at)
 	at(l.calls.due())
@@ -204,6 +204,15 @@ func (l *loop) due() time.Time {
 	at(l.stopBy)
 	at(l.giveUpAt)
 	return next
+}
+
+// dueOf is when a task goes on though nothing comes; zero: never. Before the stream was read to its end no answer to a
+// claim is late: it may be in there.
+func (l *loop) dueOf(t *task.Task) time.Time {
+	if t.Stage == task.Claiming && !l.stream.caughtUp {
+		return time.Time{}
+	}
+	return l.rules.Due(*t)
 }
 
 // commit writes down what the iteration decided, and then carries it out. Before the

@@ -95,7 +95,9 @@ func (c *cutOff) SendEach(_ context.Context, recs []wire.Record, told func(i int
 // What a machine was to go for may have found a host when the word comes, so it is not said late, whether it waits or
 // was tried before. All else is said, and counts.
 func TestAWishThatIsTooLateIsNotSaid(t *testing.T) {
-	for long, want := range map[time.Duration]string{lateLook / 2: "claim tried waits", 2 * lateLook: "claim"} {
+	for long, want := range map[time.Duration]string{
+		lateBeacon / 2: "beacon claim tried waits", (lateBeacon + lateLook) / 2: "claim tried waits", 2 * lateLook: "claim",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			c := &cutOff{}
@@ -109,7 +111,8 @@ func TestAWishThatIsTooLateIsNotSaid(t *testing.T) {
 			}
 			claim := wish(1, "claim")
 			claim.report.Op = compute.ReportClaim
-			s.say(claim, wish(2, "tried"))
+			beacon := said{beacon: true, rec: wire.Record{Topic: "hosts", Key: []byte("h"), Value: []byte("beacon")}}
+			s.say(claim, beacon, wish(2, "tried"))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -122,10 +125,11 @@ func TestAWishThatIsTooLateIsNotSaid(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			cancel()
 			<-ended
+			slices.Sort(c.got) // beacons go another way
 			if got := strings.Join(c.got, " "); got != want {
 				t.Errorf("cut off for %s: %q comes, want %q", long, got, want)
 			}
-			if put, done := s.progress(); put != 3 || done != 3 {
+			if put, done := s.progress(); put != 4 || done != 4 {
 				t.Errorf("cut off for %s: of %d %d are settled", long, put, done)
 			}
 		})

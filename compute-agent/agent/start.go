@@ -44,6 +44,7 @@ func (l *loop) reconcile(answer seen) {
 func (l *loop) adopt(x task.Adopted) {
 	t := x.Task
 	l.tasks[t.Instance] = &t
+	l.polls.moved[t.Instance] = true // a poll that is under way may have begun before the machine was there
 	l.free = nil
 	l.follow(t.Instance, t.Claim, x.Actions)
 }
@@ -84,6 +85,12 @@ func (l *loop) catchUp() {
 		l.reports.hello()
 		l.speak(time.Now())
 		l.stream.toGreet, _ = l.sender.progress()
+	}
+	now := time.Now()
+	for _, t := range l.tasks {
+		if t.Stage == task.Claiming { // whether it is granted may be read now
+			t.Since, t.Asked = now, now
+		}
 	}
 	l.endMissed()
 	l.apply()

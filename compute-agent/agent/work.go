@@ -142,10 +142,18 @@ func (c *calls) ended(x *call) {
 // none says that nothing is done, or waits to be done.
 func (c *calls) none() bool { return len(c.running)+len(c.waiting) == 0 }
 
-// interrupt ends what is being done for an instance.
+// interrupt ends what is being done for an instance. What waits for a slot ends without being made, and needs none for
+// that: else a delete would wait until all guests are through that were asked to shut down before.
 func (c *calls) interrupt(id compute.InstanceID) {
 	if x := c.running[id]; x != nil {
 		x.cancel()
+		return
+	}
+	if i := slices.IndexFunc(c.waiting, func(x *call) bool { return x.id == id }); i >= 0 {
+		x := c.waiting[i]
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+		c.pool(x).busy++ // which ended takes off again
+		c.begin(x)
 	}
 }
 

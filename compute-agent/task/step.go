@@ -164,8 +164,15 @@ func (s *step) granted() {
 // denies says that the claim is given back: a grant or a confirm has come for a task that ends
 // and has never reported it.
 func (s *step) denies() {
-	if s.End.How != EndQuiet && (s.End.How != EndReturned || !s.Told) {
-		return // it is being told, or will be once it is destroyed
+	switch {
+	case s.End.How == EndReturned && !s.Told:
+		s.do(s.returned()) // it is asked again: what was said may have been refused
+		return
+	case s.End.How == EndFailed || s.End.How == EndGone:
+		if !s.Told {
+			s.conclude()
+		}
+		return
 	}
 	s.End, s.dirty, s.Told = &End{How: EndReturned}, true, false
 	s.do(GiveBack{}, s.returned())
@@ -223,6 +230,8 @@ func (s *step) deleted() {
 	case s.Stage == Ending && (s.End.How == EndQuiet || s.End.How == EndReturned):
 		s.End, s.dirty, s.Told = &End{How: EndGone}, true, false
 		s.conclude()
+	case s.Stage == Ending && !s.Told:
+		s.conclude() // it is asked again: what was said may have been refused
 	}
 }
 
@@ -371,6 +380,8 @@ func (s *step) seen(e Seen) {
 	case !e.There:
 		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
 	case e.Power == s.Power && s.Stopped.known() && !e.Stopped.known(): // libvirt forgets why with its own restart
+	case e.Power == s.Power && e.Stopped.Why == s.Stopped.Why && s.Stopped.Detail != "":
+		// Words that change are no news: a driver may say for how long the machine has been stopped.
 	case e.Power != s.Power || e.Stopped != s.Stopped:
 		s.Power, s.Stopped = e.Power, e.Stopped
 		s.do(s.power(compute.ReportChanged))

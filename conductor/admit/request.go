@@ -81,7 +81,9 @@ func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 		b = chosen
 	}
 	inst.Boot = b.WithDefaults()
-	inst.Queue = b.Queue()
+	if q := b.Queue(); len(q) <= compute.MaxQueueName { // of a longer one no record could be read
+		inst.Queue = q
+	}
 	if reason != nil {
 		return reason
 	}

@@ -519,3 +519,43 @@ func TestATakeoverWhereAQueueWasListedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsCancelledDoesNotFillTheQueue: of a project that cancels all that it has waiting, one by one, no more is put
+// into the queue than was there, for hosts cannot tell it from other work. As they find out, what is left goes on.
+func TestWhatIsCancelledDoesNotFillTheQueue(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 1000)
+	first := len(c.published)
+	for i := range 990 {
+		c.now = c.now.Add(c.apart)
+		c.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: long(fmt.Sprint(i + 1))}})
+	}
+	if len(c.published) != first {
+		t.Errorf("%d were published, and %d more as 990 were cancelled", first, len(c.published)-first)
+	}
+	for range first { // a host prepares each of them, and claims it more than once
+		b := c.take()
+		c.claim(b)
+		c.claim(b)
+	}
+	if n := len(c.published) - first; n != 10 {
+		t.Errorf("what was cancelled was claimed in vain, and %d of the 10 that are left are published", n)
+	}
+}
+
+// Where no host claims what was cancelled, it counts no more after a while.
+func TestWhatWasCancelledIsForgotten(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 17)
+	c.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: long("1")}})
+	if n := len(c.published); n != 16 {
+		t.Errorf("%d are published", n)
+	}
+	c.eligible(1)
+	c.pass(10 * time.Second)
+	if n := len(c.published); n != 17 {
+		t.Errorf("%d are published after a while", n)
+	}
+}

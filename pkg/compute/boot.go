@@ -13,6 +13,7 @@ import (
 // 1 MiB a batch.
 const (
 	MaxNameLength   = 255
+	MaxQueueName    = 249       // the longest name of a topic
 	MaxUserData     = 256 << 10 // bytes
 	MaxSealed       = MaxUserData + 33
 	MaxMetadata     = 64       // entries
