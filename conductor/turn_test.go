@@ -168,14 +168,15 @@ func TestRefusedBootCanBeRead(t *testing.T) {
 	k := newCell(t)
 	with := compute.Choices{}
 	for n := range compute.MaxChoices {
-		with[compute.AxisName(fmt.Sprintf("%032d", n))] = compute.AxisValue(strings.Repeat("v", 32))
+		with[compute.AxisName(fmt.Sprintf("a%031d", n))] = compute.AxisValue(strings.Repeat("v", 32))
 	}
 	boot := compute.Boot{Flavor: compute.FlavorName(strings.Repeat("f", 64)), Name: "web", With: with}
 	res := k.read(k.requested(compute.Request{Op: compute.OpBoot, Project: "p", Instance: id(1), Boot: &boot}))
 	if len(res.Changes) != 1 {
-		t.Fatalf("%d changes", len(res.Changes))
+		t.Fatalf("%d changes, %d are rejected", len(res.Changes), len(res.Rejects))
 	}
-	if i, err := wire.DecodeInstance(res.Changes[0]); err != nil || i.State != compute.StateError {
+	if i, err := wire.DecodeInstance(res.Changes[0]); err != nil || i.State != compute.StateError ||
+		len(i.Queue) > compute.MaxQueueName {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
