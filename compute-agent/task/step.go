@@ -380,7 +380,7 @@ func (s *step) seen(e Seen) {
 	case !e.There:
 		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
 	case e.Power == s.Power && s.Stopped.known() && !e.Stopped.known(): // libvirt forgets why with its own restart
-	case e.Power == s.Power && e.Stopped.Why == s.Stopped.Why && s.Stopped.Detail != "":
+	case e.Power == s.Power && e.Stopped.Why == s.Stopped.Why && s.Stopped.known() && s.Stopped.Detail != "":
 		// Words that change are no news: a driver may say for how long the machine has been stopped.
 	case e.Power != s.Power || e.Stopped != s.Stopped:
 		s.Power, s.Stopped = e.Power, e.Stopped

@@ -30,7 +30,6 @@ func (s *step) claim(e *entry, r compute.Report) {
 			s.takenInVain(e, r)
 		}
 		e.noteDenied(r)
-		s.strayClaimed(e)
 		if reason.Code == compute.GroupRule {
 			s.overtake(e)
 			s.emitEffects(e) // its host has taken the work out of the queue

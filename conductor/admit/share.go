@@ -24,7 +24,6 @@ type share struct {
 	line     []*entry // in the order in which they were published, behind the last that was claimed; nil: it has left
 	first    uint32   // number of line[0]
 	ahead    int      // how many of line have not left
-	gone     int      // how many of line ended unclaimed, and are in the queue still, for all that is known
 	held     heap[*entry]
 	loaded   []*entry  // waiting since before the partition was loaded, in no order yet
 	left     int       // of which the conductor before may not have done what followed from that they left the queue
@@ -62,7 +61,7 @@ func (s *State) share(e *entry) *share {
 // inWindow says whether work may be published now: it is not in the line, and there is room in front of what is held.
 func (s *step) inWindow(e *entry) bool {
 	h := s.shares[shareOf(e)]
-	return h == nil || h.ahead+h.gone < s.window(h) && (len(h.held.items) == 0 || waitsLonger(e, h.held.top()))
+	return h == nil || h.ahead < s.window(h) && (len(h.held.items) == 0 || waitsLonger(e, h.held.top()))
 }
 
 // window is how many builds of a project may be in a queue: a few, some for each host that would take one now, and as
@@ -183,38 +182,11 @@ func (s *State) overtake(e *entry) {
 		return
 	}
 	h.claims++
-	h.idle, h.more, h.gone, h.patience = 0, 0, 0, s.opts.SharePatience
+	h.idle, h.more, h.patience = 0, 0, s.opts.SharePatience
 	if n := e.pub.number; e.pub.state != heldByShare && n >= h.first {
 		h.cut(int(n - h.first))
 	}
 	s.touchShare(h)
-}
-
-// endsUnclaimed takes note that work ends that lies in the queue. Unless it is past its deadline hosts cannot tell that
-// from other work: they prepare and claim it. So it counts until it was claimed, or another was, or nothing is for long: else a project that cancels
-// what it has waiting would put all of it into the queue, one for each that it cancels.
-func (s *State) endsUnclaimed(e *entry, next *compute.Instance) {
-	p := e.pub
-	if p == nil || p.share == nil || p.state == heldByShare || p.number < p.share.first {
-		return // it is not in the line
-	}
-	late := func(r *compute.Reason) bool { return r != nil && r.Code == compute.DeadlineExceeded }
-	if next != nil && next.State.Ended() && !late(next.Reason) {
-		p.share.gone++
-		e.stray = true
-	}
-}
-
-// strayClaimed takes note that a host has claimed what had ended, and so taken it out of the queue. It repeats the claim.
-func (s *State) strayClaimed(e *entry) {
-	if e == nil || !e.stray {
-		return
-	}
-	e.stray = false
-	if h := s.shares[shareOf(e)]; h != nil && h.gone > 0 {
-		h.gone--
-		s.touchShare(h)
-	}
 }
 
 // cut takes the first of the line out of it.
@@ -246,7 +218,7 @@ func (s *step) releaseShares() {
 		for len(h.line) > 0 && h.line[0] == nil {
 			h.cut(1)
 		}
-		for len(h.held.items) > 0 && h.ahead+h.gone < s.window(h) {
+		for len(h.held.items) > 0 && h.ahead < s.window(h) {
 			e := h.held.top()
 			s.leaveShare(e)
 			e.pub.state = unpublished
@@ -297,7 +269,7 @@ func (h *share) fire(s *step, _ time.Time) {
 	}
 	h.rate, h.claims = h.claims, 0
 	if h.idle++; h.idle >= s.patience(h) {
-		h.idle, h.gone, h.patience = 0, 0, min(2*h.patience, mostPatience)
+		h.idle, h.patience = 0, min(2*h.patience, mostPatience)
 		h.more += s.passes(h)
 	}
 	s.schedule(&h.timer, s.now.Add(s.opts.ShareEvery))
@@ -306,7 +278,7 @@ func (h *share) fire(s *step, _ time.Time) {
 
 // begin forgets what was counted while something was held.
 func (h *share) begin(o Options) {
-	h.claims, h.rate, h.idle, h.more, h.gone, h.patience = 0, 0, 0, 0, 0, o.SharePatience
+	h.claims, h.rate, h.idle, h.more, h.patience = 0, 0, 0, 0, o.SharePatience
 }
 
 // mostPatience bounds after how many looks without a claim more is published.

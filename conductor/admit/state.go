@@ -78,7 +78,6 @@ type entry struct {
 	// Begun anew with every load:
 	loaded       bool // queued: since it was loaded it has had no other state or attempt
 	confirmAsked bool // its host came back from silence and was asked to confirm
-	stray        bool // ended: its work lies in the queue still, for all that is known
 	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
 	sparedFrom compute.RequestOp
 	pub        *publication // queued; nil in any other state
@@ -213,7 +212,6 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	}
 	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
 		s.dropKept(e, old)
-		s.endsUnclaimed(e, next)
 		s.unpublish(e)
 		e.pub = nil
 		e.loaded, e.confirmAsked = false, false // they were about what is over

@@ -65,10 +65,8 @@ func (r *reader) instance(i compute.Instance) {
 	perhaps(r, i.Boot.Host)
 	r.atMost("claim", len(i.Claim), MaxID)
 	r.atMost("journal", len(i.Journal), MaxID)
-	if !i.State.Ended() { // conductors of before wrote such records of boots that they refused
+	if !i.State.Ended() { // what was refused need not make sense, nor name a queue that there could be
 		r.atMost("queue", len(i.Queue), maxQueueName)
-	}
-	if !i.State.Ended() { // what was refused need not make sense
 		r.check(i.Resources.Check())
 	}
 	if i.State == compute.StateNone {

@@ -58,6 +58,10 @@ func TestProcessOfAnotherUser(t *testing.T) {
 	b.ok(save(d.dir(one), record{Machine: hypervisor.Machine{Instance: one, Launched: true}, Ready: true,
 		Plan: plan{User: 900020}}))
 	b.only(d)
+	b.ok(os.WriteFile(filepath.Join(d.dir(one), recordFile), []byte("?"), 0o600)) // its record is spoilt
+	if its, err := d.processes(); err != nil || len(of(its, d.dir(one))) != 1 {
+		t.Errorf("its record cannot be read, and of its processes these are found: %+v, %v", its, err)
+	}
 	b.ok(os.RemoveAll(d.dir(one)))
 	d.users = users{}
 	theirs, err := d.host.ProcessesOf(900020)

@@ -60,18 +60,22 @@ func ownerOf(dir string) int {
 // mayRun says whether a user is the one that the machine of a folder has to itself. Where it has no record that may be
 // any, and List refuses the process (stray).
 func (d *Driver) mayRun(user int, dir string) bool {
-	r, there, err := d.load(compute.InstanceID(filepath.Base(dir)))
+	id := compute.InstanceID(filepath.Base(dir))
+	r, there, err := d.load(id)
 	if err != nil || !there {
-		return d.users.has(user) && !d.taken(user)
+		return d.users.has(user) && !d.taken(user, id)
 	}
 	return r.Plan.User != 0 && r.Plan.User == user
 }
 
-// taken says whether a machine that has a record has a user to itself, or one whose record cannot be read may have: what
-// such a user runs is that machine's, and says nothing of another one.
-func (d *Driver) taken(user int) bool {
+// taken says whether another machine that has a record has a user to itself, or one whose record cannot be read may
+// have: what such a user runs is that machine's, and says nothing of this one.
+func (d *Driver) taken(user int, but compute.InstanceID) bool {
 	ids, err := d.instances()
 	return err != nil || slices.ContainsFunc(ids, func(id compute.InstanceID) bool {
+		if id == but {
+			return false
+		}
 		r, there, err := d.load(id)
 		return err != nil || there && r.Plan.User == user
 	})
