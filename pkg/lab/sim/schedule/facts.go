@@ -112,9 +112,10 @@ func (s Schedule) AnswersWrong() bool {
 	})
 }
 
-// deafens is how long a host has to be kept from the broker that leads its stream before it takes no work any more, and
-// a little less.
-const deafens Seconds = 80
+// deafens is how long a host has to be kept from the broker that leads its stream before it may take no work any more:
+// 90 s after it last knew that it had read all, which in an idle stream is 40 s before the fault, and until it has
+// connected again.
+const deafens Seconds = 40
 
 // MayQuarantine says whether a host has a cause to offer nothing of its own accord: calls of
 // its hypervisor go wrong or hang, it has a twin, it has lost its journal, so that it is taken for
