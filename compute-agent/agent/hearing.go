@@ -4,9 +4,9 @@ package agent
 
 import "time"
 
-// hearing is whether what is said to the host is read; a host that does not read it is deaf. Where the broker that leads
-// its stream cannot be reached, others may be: the host would take work there and claim it, never hear the grant, and
-// give it back, which counts as an attempt.
+// hearing is whether what is said to the host is read; a host that does not read it is deaf. Where the broker that
+// leads its stream cannot be reached, others may be: the host would take work there and claim it, never hear the grant,
+// and give it back, which counts as an attempt.
 type hearing struct{ deaf bool }
 
 // deafAfter is longer than an idle stream may seem unread, which is twice as long as a broker holds a fetch, and than

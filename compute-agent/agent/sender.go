@@ -202,8 +202,8 @@ func (s *sender) batch() (out []said, dropped bool) {
 const lateBeacon = 15 * time.Second
 
 // tooLate says whether what was said so long ago holds no more: the work for which a machine was to go may have found a
-// host since. It is asked again for as long as it holds (makeRoom). A beacon that goes along with reports is followed by
-// others that do not wait for them (publishBeacon), and is not to come behind those.
+// host since. It is asked again for as long as it holds (makeRoom). A beacon that goes along with reports is followed
+// by others that do not wait for them (publishBeacon), and is not to come behind those.
 func (x said) tooLate(now time.Time) bool {
 	if x.beacon {
 		return now.Sub(x.since) >= lateBeacon

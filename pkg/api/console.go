@@ -188,7 +188,7 @@ type consoleAsks struct {
 type consoleAsk struct {
 	host   compute.HostID
 	at     instanceKey
-	caller string               // who waits for it; empty: it has no bound of its own
+	caller string               // the caller that waits for it; empty: it has no bound of its own
 	answer chan compute.Console // holds one
 }
 

@@ -43,8 +43,8 @@ func (s *Store) Make(ctx context.Context, file, name string, img Image, r comput
 	return Run(ctx, s.program, args...)
 }
 
-// own makes a file that is the guest's alone from the first: whoever has opened it reads it for good. qemu-img keeps the
-// mode of a file that is there.
+// own makes a file that is the guest's alone from the first: a process that has opened it reads it for good. qemu-img
+// keeps the mode of a file that is there.
 func own(file string) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

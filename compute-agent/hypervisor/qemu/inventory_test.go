@@ -43,11 +43,8 @@ func TestMemoryOfTheHost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := &Driver{host: h, o: Options{Options: host.Options{Dir: t.TempDir(), Totals: c.totals}}}
-		var err error
-		if d.home, err = host.OpenFolder(d.o.Dir); err != nil {
-			t.Fatal(err)
-		}
+		d := withoutQEMU(t, h)
+		d.o.Totals = c.totals
 		inv, err := d.Inventory(t.Context())
 		if got := inv.Totals[compute.MemoryMB]; got != c.want || err != nil {
 			t.Errorf("%s: the host has %d MiB, %v; want %d", name, got, err, c.want)
@@ -62,12 +59,10 @@ func TestDisksOfTheHost(t *testing.T) {
 	for holds, want := range map[int64]int64{0: 9, 1: 10} {
 		h := host.Host{Proc: t.TempDir(), Sys: t.TempDir()}
 		h.Room = func(string) (int64, int64, error) { return 10<<30 - 1<<19, 1 << 40, nil }
-		d := &Driver{host: h, o: Options{Options: host.Options{Dir: t.TempDir()}}}
+		d := withoutQEMU(t, h)
 		var r record
 		r.Machine.Instance, r.Machine.Resources = id, compute.Resources{compute.DiskGB: holds}
-		var err error
-		d.home, err = host.OpenFolder(d.o.Dir)
-		err = errors.Join(err, os.Mkdir(d.dir(id), 0o700), save(d.dir(id), r),
+		err := errors.Join(os.Mkdir(d.dir(id), 0o700), save(d.dir(id), r),
 			os.WriteFile(filepath.Join(d.dir(id), prepare.DiskFile), bytes.Repeat([]byte("x"), 1<<20), 0o600))
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,17 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+// withoutQEMU is a driver that has an empty folder and only looks at processes.
+func withoutQEMU(t *testing.T, on host.Host) *Driver {
+	t.Helper()
+	dir := guesttest.Folder(t)
+	home, err := host.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Driver{o: Options{Options: host.Options{Dir: dir}}, host: on, home: home}
+}
+
 // Anybody may begin a program with the arguments of a machine's process. It is no machine of ours then, and does not
 // keep what is said of those.
 func TestProcessOfAnotherUser(t *testing.T) {
@@ -27,12 +38,8 @@ func TestProcessOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		guesttest.Missing(t, "root, who starts programs as others")
 	}
-	dir := guesttest.Folder(t)
 	b := &bench{t: t}
-	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.This()}
-	var err error
-	d.home, err = host.OpenFolder(dir)
-	b.ok(err)
+	d := withoutQEMU(t, host.This())
 	b.ok(os.Mkdir(d.dir(one), 0o700))
 	b.ok(save(d.dir(one), record{Machine: hypervisor.Machine{Instance: one, Launched: true}, Ready: true,
 		Wanted: compute.PowerRunning, Boot: d.host.BootID()}))
@@ -80,12 +87,8 @@ func TestProcessOfAnotherUser(t *testing.T) {
 // the same all the same, and ends with it.
 func TestProcessThatHides(t *testing.T) {
 	t.Parallel()
-	dir := guesttest.Folder(t)
 	b := &bench{t: t}
-	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.This()}
-	var err error
-	d.home, err = host.OpenFolder(dir)
-	b.ok(err)
+	d := withoutQEMU(t, host.This())
 	hides, bystander := b.begins("anything"), b.begins("anything")
 	seen := func(r running) host.Process {
 		p, there, err := d.host.Identify(r.pid)
@@ -119,12 +122,8 @@ func TestProcessThatHides(t *testing.T) {
 // Where no QEMU of a host answers, List says so of each within the time that it has.
 func TestNoQEMUAnswers(t *testing.T) {
 	t.Parallel()
-	dir, proc := guesttest.Folder(t), t.TempDir()
-	d := &Driver{o: Options{Options: host.Options{Dir: dir}}, host: host.Host{Proc: proc}}
-	var err error
-	if d.home, err = host.OpenFolder(dir); err != nil {
-		t.Fatal(err)
-	}
+	proc := t.TempDir()
+	d := withoutQEMU(t, host.Host{Proc: proc})
 	for n := range askedAtOnce {
 		id := compute.InstanceID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
 		process := filepath.Join(proc, fmt.Sprint(1000+n))

@@ -172,8 +172,8 @@ func (u users) usable(dirs map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// shared says who else has some of the range: a user of the host, or one that has such ids for containers. A file that
-// cannot be read says nothing.
+// shared names what else has some of the range: a user of the host, or one that has such ids for containers. A file
+// that cannot be read says nothing.
 func (u users) shared(passwd, subuid string) string {
 	for file, columns := range map[string][2]int{passwd: {2, -1}, subuid: {1, 2}} {
 		text, _ := os.ReadFile(file)

@@ -96,7 +96,7 @@ func TestForgottenThoughItIsThere(t *testing.T) {
 	})
 }
 
-// A topic to which nothing was ever written has nothing to be mistaken for: the client that has all others writes to it.
+// A topic to which nothing was ever written has nothing to be mistaken for: it shares the client of all others.
 func TestForgottenBeforeItWasThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := brokertest.TestConfig(b)

@@ -97,7 +97,8 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	p := &Producer{
 		cfg:        cfg,
 		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, all...) },
-		forgetting: map[string][]func(){}, own: map[string]*kgo.Client{}, wrote: map[string]bool{}, giving: map[string]int{}, most: load{maxBuffered, maxBufferedBytes},
+		forgetting: map[string][]func(){}, own: map[string]*kgo.Client{}, wrote: map[string]bool{},
+		giving: map[string]int{}, most: load{maxBuffered, maxBufferedBytes},
 		outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()),
 		tries: deliveryTimeout(cfg.WithDefaults()),
 	}

@@ -33,8 +33,8 @@ func (r *Recording) crowded(n int) (last time.Time) {
 	return last
 }
 
-// letGo is when the last moment was in which others of its project may have kept an instance in the conductor that waits
-// for its first host; zero: they did at no time.
+// letGo is when the last moment was in which others of its project may have kept an instance in the conductor that
+// waits for its first host; zero: they did at no time.
 func (r *Recording) letGo(id compute.InstanceID) time.Time {
 	n := slices.IndexFunc(r.Log, func(w Written) bool {
 		return w.Instance.ID == id && w.Instance.State == compute.StateQueued
