@@ -96,6 +96,22 @@ func TestForgottenThoughItIsThere(t *testing.T) {
 	})
 }
 
+// Once a sender hears that its record was written, the topic may be forgotten: by then it must be known that it was.
+func TestItIsKnownToBeWrittenToBeforeTheSenderHears(t *testing.T) {
+	cfg := brokertest.TestConfig(kafkatest.Embedded(t))
+	p, topic := producer(t, cfg), cfg.Topics.Build("written")
+	brokertest.MakeTopic(t, cfg, topic, 1, nil)
+	known := make(chan bool, 1)
+	p.SendAsync(wire.Record{Value: []byte("v")}.To(topic, 0), func(_ int64, err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		known <- err == nil && p.wrote[topic]
+	})
+	if !<-known {
+		t.Error("a record was written, or so its sender hears, and the topic counts as one without records")
+	}
+}
+
 // A topic to which nothing was ever written has nothing to be mistaken for: it shares the client of all others.
 func TestForgottenBeforeItWasThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {

@@ -189,8 +189,9 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 		return
 	}
 	l.done = func(offset int64, err error) {
+		p.fared(rec.Topic, err)
 		done(offset, err)
-		p.leave(rec.Topic, bytes, !errors.Is(err, wire.ErrNoTopic))
+		p.leave(rec.Topic, bytes)
 	}
 	p.send(l)
 }
@@ -249,12 +250,22 @@ func (p *Producer) enter(topic string, bytes int64) error {
 	return nil
 }
 
+// fared notes that something may have been written to a topic. The sender hears of it later: by then the topic may be
+// forgotten, and what is written next must not be mistaken for this.
+func (p *Producer) fared(topic string, err error) {
+	if errors.Is(err, wire.ErrNoTopic) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrote[topic] = true
+}
+
 // leave counts out a record after its sender has been told.
-func (p *Producer) leave(topic string, bytes int64, wrote bool) {
+func (p *Producer) leave(topic string, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ends(topic)
-	p.wrote[topic] = p.wrote[topic] || wrote // or may have
 	p.under.records--
 	p.under.bytes -= bytes
 	if p.under.records == 0 {
