@@ -282,7 +282,8 @@ func boot(t *testing.T, root string, lines ...string) {
 		_ = cmd.Wait() // it was ended by a signal
 	})
 	if len(missing) > 0 {
-		journal, _ := exec.Command("journalctl", "-D", filepath.Join(root, "var/log/journal"), "-n", "80").CombinedOutput()
+		journal, _ := exec.Command("journalctl", "-u", "berth-*", "-n", "200",
+			"-D", filepath.Join(root, "var/log/journal")).CombinedOutput()
 		t.Fatalf("systemd did not say %v\n%s\n%s", missing, all, journal)
 	}
 }
