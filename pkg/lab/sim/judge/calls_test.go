@@ -5,6 +5,7 @@ package judge
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
@@ -73,5 +74,41 @@ func TestCheckCalls(t *testing.T) {
 			calls("host-2", 50, mostCalls)(r)
 			calls("host-2", 60, mostCalls)(r)
 		},
+	})
+}
+
+// vm-1, which avoids host-2, waits in m1.small from 2 s to 3 s: until 5 s a host may be rung for it.
+func TestCheckRung(t *testing.T) {
+	rung := func(at schedule.Seconds, h compute.HostID, l compute.Look) func(*Recording) {
+		return func(r *Recording) { r.Rings = append(r.Rings, Rung{moment(at), h, l}) }
+	}
+	small, large := compute.Look{Queue: "m1.small"}, compute.Look{Queue: "m1.large"}
+	// whole has it wait for its set, which is offered in m1.large as one.
+	whole := func(ring func(*Recording)) func(*Recording) {
+		return func(r *Recording) {
+			set := compute.Set{ID: madeID, Size: 2, Whole: "m1.large"}
+			r.Log[0].Instance.Boot.Rules = compute.RulesOf("", set, compute.PriorityNormal)
+			ring(r)
+		}
+	}
+	sees(t, checkRung, map[string]func(*Recording){
+		"right: it waits": rung(2.5, "host-1", small),
+		"host-1 is rung for m1.large, and nothing waits there": rung(2.5, "host-1", large),
+		"host-2 is rung for m1.small, and nothing waits there": rung(2.5, "host-2", small),
+		"right: the queue manager has not heard of its claim":  rung(4.9, "host-1", small),
+		"host-1 is rung for m1.small, and nothing waits":       rung(5.1, "host-1", small),
+		"right: a network delays what it hears": func(r *Recording) {
+			rung(5.1, "host-1", small)(r)
+			r.Schedule.World.Latency = 0.01
+		},
+		"right: room is held for what may come":  rung(2.5, "host-1", compute.Look{Queue: "m1.large", Hold: time.Second}),
+		"right: room need not be saved any more": rung(2.5, "host-1", compute.Look{Queue: "m1.large", Spend: true}),
+		"right: it was before the beginning":     rung(-1, "host-1", large),
+		"right: something is wrong": func(r *Recording) {
+			rung(2.5, "host-1", large)(r)
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "queues-1"}}
+		},
+		"right: its set waits there whole": whole(rung(2.5, "host-1", large)),
+		"host-1 is rung for m1.small, and": whole(rung(2.5, "host-1", small)),
 	})
 }

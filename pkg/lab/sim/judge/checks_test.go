@@ -62,7 +62,6 @@ func TestCheckEnded(t *testing.T) {
 			r.Owners = append(r.Owners, Owned{Seen: moment(5)}, Owned{Seen: moment(90)})
 		}
 	}
-	asIs := func(*compute.Instance) {}
 	crowd := crowdOf(2, asIs)
 	sees(t, checkEnded, map[string]func(*Recording){
 		"right: within 90 s of the calm":                             func(r *Recording) { placed(r, 149) },
@@ -163,3 +162,85 @@ func TestCheckEnded(t *testing.T) {
 		"I6: 2m0s": func(r *Recording) { placed(r, 180, 50, 110) }, // the first before the calm
 	})
 }
+
+func TestCheckInvented(t *testing.T) {
+	logged := func(change func(*Written)) func(*Recording) { return func(r *Recording) { change(&r.Log[0]) } }
+	// twice has another instance of that name be in the log, of a boot whose id its client was not told.
+	twice := func(change func(*compute.Instance)) func(*Recording) {
+		return func(r *Recording) {
+			i := r.Log[0].Instance
+			i.ID, r.Asks[0].ID = "vm-9", ""
+			change(&i)
+			r.logged(5, i)
+		}
+	}
+	sees(t, checkInvented, map[string]func(*Recording){
+		`nobody asked for 0b6e7a52-3c57-5b2e-9f5e-1c1f6a3f0a01 of red as "vm-2"`: logged(func(w *Written) {
+			w.Instance.Boot.Name = "vm-2"
+		}),
+		`of blue as "vm-1"`:            logged(func(w *Written) { w.Instance.Project = "blue" }),
+		`nobody asked for vm-9 of red`: logged(func(w *Written) { w.Instance.ID = "vm-9" }),
+		"right: it is a tombstone":     logged(func(w *Written) { w.Removed, w.Instance.Boot.Name = true, "" }),
+		"right: it was deleted before its boot came": logged(func(w *Written) {
+			w.Instance.State, w.Instance.Boot.Name = compute.StateDeleted, ""
+		}),
+		`as ""`: logged(func(w *Written) { w.Instance.Boot.Name = "" }),
+		"right: that is checkReserved's": logged(func(w *Written) {
+			w.Instance.Project, w.Instance.Boot.Name = schedule.Reserving, "room-1-1"
+		}),
+		"vm-1 was asked for once and is there twice: 0b6e7a52-3c57-5b2e-9f5e-1c1f6a3f0a01 and vm-9": twice(asIs),
+		"right: the other one has a name of its own": twice(func(i *compute.Instance) {
+			i.State, i.Boot.Name = compute.StateDeleted, ""
+		}),
+	})
+}
+
+func TestCheckLog(t *testing.T) {
+	logged := func(n int, change func(*compute.Instance)) func(*Recording) {
+		return func(r *Recording) { change(&r.Log[n].Instance) }
+	}
+	// then has vm-1, which is active, become each of these, one after the other.
+	then := func(changes ...func(*compute.Instance)) func(*Recording) {
+		return func(r *Recording) {
+			for n, change := range changes {
+				i := r.Log[len(r.Log)-1].Instance
+				change(&i)
+				r.logged(schedule.Seconds(20+n), i)
+			}
+		}
+	}
+	to := func(s compute.State, a compute.Attempt) func(*compute.Instance) {
+		return func(i *compute.Instance) { i.State, i.Attempt = s, a }
+	}
+	labelled := func(i *compute.Instance) { i.Boot.Metadata = map[string]string{"a": "c"} }
+	failed, gone := to(compute.StateError, 1), to(compute.StateDeleted, 1)
+	waits, waitsAgain := to(compute.StateQueued, 2), to(compute.StateQueued, 3)
+	sees(t, checkLog, map[string]func(*Recording){
+		"0b6e7a52-3c57-5b2e-9f5e-1c1f6a3f0a01 was removed": func(r *Recording) { r.Log[2].Removed = true },
+		"vm-1: version 3 follows 1":                        func(r *Recording) { r.Log = append(r.Log[:1], r.Log[2:]...) },
+		"vm-1: version 1 follows 1":                        logged(1, func(i *compute.Instance) { i.Version = 1 }),
+		"vm-1: active attempt 1 follows none attempt 0":    logged(0, to(compute.StateActive, 1)),
+		"vm-1: queued attempt 0 follows none attempt 0":    logged(0, to(compute.StateQueued, 0)),
+		"vm-1: active attempt 1 follows queued attempt 1":  logged(1, to(compute.StateActive, 1)),
+		"vm-1: starting attempt 2 follows queued attempt":  logged(1, to(compute.StateStarting, 2)),
+		"vm-1: active attempt 0 follows starting attempt":  logged(2, to(compute.StateActive, 0)),
+		"right: it waits for its second attempt":           then(waits),
+		"vm-1: queued attempt 1 follows active attempt 1":  then(to(compute.StateQueued, 1)),
+		"right: it fails, and is deleted":                  then(failed, gone),
+		"vm-1: queued attempt 2 follows error attempt 1":   then(failed, waits),
+		"vm-1: deleted attempt 1 follows active attempt 1": then(gone),
+		"right: what failed gets another label":            then(failed, labelled),
+		"vm-1: error attempt 1 follows error attempt 1":    then(failed, asIs),
+		"vm-1: deleted attempt 1 follows deleted attempt":  then(failed, gone, labelled),
+		"vm-1: queued attempt 3 follows queued attempt 2":  then(waits, waitsAgain),
+		"right: its set gives back what it had, and tries again": func(r *Recording) {
+			then(waits, waitsAgain)(r)
+			r.Asks[0].Set = "set-1"
+		},
+		"right: its host held its placeholder no more": then(waits, func(i *compute.Instance) {
+			i.Boot.Takes(compute.InPlaceholder{ID: "room-1-1"})
+		}, func(i *compute.Instance) { waitsAgain(i); i.Boot.Takes(compute.InPlaceholder{}) }),
+	})
+}
+
+func asIs(*compute.Instance) {}
