@@ -3,6 +3,12 @@
 package judge
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +110,32 @@ func sees(t *testing.T, check func(*Recording) []Violation, spoilt map[string]fu
 func TestMadeIsRight(t *testing.T) {
 	for _, v := range made().Judge() {
 		t.Error(v)
+	}
+}
+
+// A check that sees nothing looks like a world in which nothing is wrong: some test has to name each of them.
+func TestEachCheckHasATest(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				named[id.Name] = true
+			}
+			return true
+		})
+	}
+	for _, check := range checks() {
+		name := runtime.FuncForPC(reflect.ValueOf(check).Pointer()).Name()
+		if name = name[strings.LastIndex(name, ".")+1:]; !named[name] {
+			t.Errorf("no test names %s: write one with sees, for each violation that it finds and for what is right", name)
+		}
 	}
 }
