@@ -116,7 +116,9 @@ func (s *cluster) get() (*Cluster, error) {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		s.c, s.err = localkafka.Start(ctx, Options{Version: Version()})
+		s.c, s.err = localkafka.Start(ctx, Options{Version: Version(), Properties: map[string]string{
+			"group.share.max.record.lock.duration.ms": "3600000", // a lock that no test outlives, for tests that want one
+		}})
 	})
 	return s.c, s.err
 }
