@@ -275,24 +275,3 @@ func TestATopicMadeAgain(t *testing.T) {
 		}
 	})
 }
-
-// A follower stops while brokers hold its questions, and leaves nothing behind.
-func TestStopsAtOnce(t *testing.T) {
-	eachWay(t, func(t *testing.T, b kafkatest.Broker, w followtest.Way, topics wire.Topics) {
-		followtest.Topic(t, b.Addrs, topics.Instances(), partitions, 1, nil)
-		f := w.New(t, b.Addrs, follow.Options{Topics: topics, Handle: func(follow.Batch) {}, Wait: follow.MaxWait})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(ctx) }()
-		<-f.Ready()
-		stop()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(follow.MaxWait * 3 / 4):
-			t.Error("it waits for the brokers")
-		}
-	})
-}

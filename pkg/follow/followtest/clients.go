@@ -4,6 +4,7 @@ package followtest
 
 import (
 	"context"
+	"net"
 	"testing"
 
 	ibm "github.com/IBM/sarama"
@@ -16,16 +17,25 @@ import (
 	"github.com/berth-project/berth/pkg/follow/sarama"
 )
 
-// Way is one way to follow. New makes client and follower for a test, which
-// closes the client.
+// Way is one way to follow: a client and a follower on it.
 type Way struct {
 	Name string
-	New  func(t testing.TB, brokers []string, o follow.Options) *follow.Follower
+	// Through makes both for a test, which closes the client. It connects with dial; nil: as it does by default.
+	Through func(t testing.TB, dial Dial, brokers []string, o follow.Options) *follow.Follower
 }
 
-// All are the three followers, each on a client with its defaults.
+// Dial connects a client to a broker.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// New is Through, with the client's defaults.
+func (w Way) New(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
+	t.Helper()
+	return w.Through(t, nil, brokers, o)
+}
+
+// All are the three followers.
 func All() []Way {
-	return []Way{{"franz", Franz}, {"sarama", Sarama}, {"kafkago", KafkaGo}}
+	return []Way{{"franz", onFranz}, {"sarama", onSarama}, {"kafkago", onKafkaGo}}
 }
 
 // Named finds a way.
@@ -40,10 +50,13 @@ func Named(t testing.TB, name string) Way {
 	return Way{}
 }
 
-// Franz follows with a franz-go client.
-func Franz(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
+func onFranz(t testing.TB, dial Dial, brokers []string, o follow.Options) *follow.Follower {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	opts := []kgo.Opt{kgo.SeedBrokers(brokers...)}
+	if dial != nil {
+		opts = append(opts, kgo.Dialer(dial))
+	}
+	client, err := kgo.NewClient(opts...)
 	must(t, err)
 	t.Cleanup(client.Close)
 	f, err := franz.New(client, o)
@@ -51,10 +64,13 @@ func Franz(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
 	return f
 }
 
-// Sarama follows with a sarama client.
-func Sarama(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
+func onSarama(t testing.TB, dial Dial, brokers []string, o follow.Options) *follow.Follower {
 	t.Helper()
-	client, err := ibm.NewClient(brokers, ibm.NewConfig())
+	config := ibm.NewConfig()
+	if dial != nil {
+		config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, dialer(dial)
+	}
+	client, err := ibm.NewClient(brokers, config)
 	must(t, err)
 	t.Cleanup(func() { must(t, client.Close()) })
 	f, err := sarama.New(client, o)
@@ -62,10 +78,17 @@ func Sarama(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
 	return f
 }
 
-// KafkaGo follows with a kafka-go client.
-func KafkaGo(t testing.TB, brokers []string, o follow.Options) *follow.Follower {
+// dialer is a way to connect for sarama, which knows no contexts.
+type dialer Dial
+
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	return d(context.Background(), network, address)
+}
+
+func onKafkaGo(t testing.TB, dial Dial, brokers []string, o follow.Options) *follow.Follower {
 	t.Helper()
-	f, err := kafkago.New(&segmentio.Client{Addr: segmentio.TCP(brokers...), Transport: &segmentio.Transport{}}, o)
+	through := &segmentio.Transport{Dial: dial}
+	f, err := kafkago.New(&segmentio.Client{Addr: segmentio.TCP(brokers...), Transport: through}, o)
 	must(t, err)
 	return f
 }
