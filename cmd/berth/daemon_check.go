@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -166,19 +167,44 @@ func (c agentConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// checkHost refuses a name that no new host may have. One that has worked under it
-// keeps it: its machines are known by it.
+// checkHost refuses a name that no new host may have. One that has worked under it keeps it: its machines are known by
+// it.
 func (c agentConfig) checkHost() error {
 	err := c.Host.CheckNew()
 	if err == nil || c.Host.Check() != nil {
 		return config.At("host", err)
 	}
 	for _, host := range c.hosts() {
-		if _, no := os.Stat(cell.JournalFile(c.State, host)); no != nil {
+		file := cell.JournalFile(c.State, host)
+		if _, no := os.Stat(file); no != nil {
 			return config.At("host", err)
+		}
+		if deaf(file) {
+			return neverWorked(host)
 		}
 	}
 	return nil
+}
+
+// deaf says whether the agent of a journal has never read its host's stream, not even an empty one. Where there is one
+// it is read within seconds. There is one of a_b, too, if the queue manager did not make a.b's before: that host has
+// worked. A journal that cannot be read may be a working host's; the agent says why it cannot be read.
+func deaf(file string) bool {
+	j, err := journal.Open(file, journal.Options{Reserve: -1})
+	if err != nil {
+		return false
+	}
+	known, err := j.Read()
+	return errors.Join(err, j.Close()) == nil && !known.Positioned
+}
+
+func neverWorked(host compute.HostID) error {
+	return &compute.Error{
+		Kind: compute.KindInvalid, Field: "host", Value: string(host),
+		Message: "has never heard anything from the cell: Kafka takes underscores for dots in the names of topics, " +
+			"and makes none for this host beside another's",
+		Remedy: `set host to a name without underscores; "berth agent adopt" hands the folder of machines over to it`,
+	}
 }
 
 func (l logConfig) check() error {

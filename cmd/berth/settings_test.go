@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -169,9 +168,18 @@ func TestHostNamesWhereAnAgentStarts(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if err := os.WriteFile(cell.JournalFile(s.State, "a_b"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	j := journalOf(t, cell.AgentOptions{State: s.State, Host: "a_b"})
+	if err := check("a_b"); err != nil {
+		t.Errorf("its agent runs, and the next one says so: %v", err)
 	}
+	j.Close()
+	// An older version let it in beside a.b: a journal was begun, and nothing ever came to it.
+	if err := check("a_b"); compute.KindOf(err) != compute.KindInvalid ||
+		!strings.Contains(fmt.Sprint(err), `host "a_b": has never heard anything`) ||
+		!strings.Contains(fmt.Sprint(err), `"berth agent adopt" hands the folder of machines over`) {
+		t.Errorf("a host that has a journal and has never worked: %v", err)
+	}
+	used(t, cell.AgentOptions{State: s.State, Host: "a_b"})
 	if err := check("a_b"); err != nil {
 		t.Errorf("a host that has worked under its name: %v", err)
 	}
