@@ -225,7 +225,8 @@ func awaitReady(t *testing.T, trusted *x509.CertPool, address string, ended <-ch
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: trusted}, DisableKeepAlives: true,
 	}}
-	lost := time.After(soonEnough)
+	lost, again := time.After(soonEnough), time.NewTicker(20*time.Millisecond)
+	defer again.Stop()
 	for {
 		resp, err := client.Get("https://" + address + "/readyz")
 		if err == nil {
@@ -239,7 +240,7 @@ func awaitReady(t *testing.T, trusted *x509.CertPool, address string, ended <-ch
 			t.Fatal(why)
 		case <-lost:
 			t.Fatalf("%s is not ready: %v", address, err)
-		case <-time.After(20 * time.Millisecond):
+		case <-again.C:
 		}
 	}
 }

@@ -229,19 +229,10 @@ func (l *load) one(ctx context.Context) {
 		case l.news <- struct{}{}:
 		default:
 		}
-		select {
-		case <-time.After(20 * time.Millisecond): // of this very load
-		case <-ctx.Done():
-			if refused == nil {
-				return
-			}
-			// What was never accepted may be there all the same: ask until it is
-			// known, or the test is over.
-			if l.r.t.Context().Err() != nil {
-				return
-			}
-		}
-		if refused == nil {
+		passes(ctx, 20*time.Millisecond) // the pace of this very load
+		// What was never accepted may be there all the same: ask until it is
+		// known, or the test is over.
+		if refused == nil || l.r.t.Context().Err() != nil {
 			return
 		}
 	}

@@ -262,12 +262,14 @@ func TestReaderPassesMarkersAtTheTail(t *testing.T) {
 
 func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := brokertest.TestConfig(b)
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		topic := b.Prefix + "instances"
 		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		brokertest.Put(t, cfg, topic, 0, "before")
 		decide := brokertest.Begin(t, cfg, topic, "in")
-		r := read(t, cfg, Options{Topic: topic, Committed: true, MaxWait: 100 * time.Millisecond})
+		tapped := cfg
+		tapped.Dial = tap.Dial
+		r := read(t, tapped, Options{Topic: topic, Committed: true, MaxWait: 100 * time.Millisecond})
 		got, end := r.upTo(t, "before")
 		if !cmp.Equal(got, []string{"before"}) || !end {
 			t.Fatalf("got %q, end %t: want what is decided, and its end", got, end)
@@ -275,6 +277,8 @@ func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 		synced := make(chan error, 1)
 		go func() { synced <- r.Sync(brokertest.Patient(t)) }()
 		brokertest.Put(t, cfg, topic, 0, "after") // behind the open transaction: not stable either
+		fetch := new(kmsg.FetchRequest).Key()
+		tap.Expect(t, fetch, tap.Count(fetch)+4, func() {}) // three that began after that have found nothing
 		select {
 		case <-r.Ready():
 			t.Error("ready with an undecided transaction before the end seen at start")
@@ -282,7 +286,7 @@ func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 			t.Errorf("synced (%v) with an undecided transaction before the end", err)
 		case got := <-r.batches:
 			t.Errorf("handed over what is not decided: %+v", got)
-		case <-time.After(500 * time.Millisecond): // long enough for several fetches to find nothing
+		default:
 		}
 		decide(kgo.TryCommit)
 		got, _ = r.upTo(t, "after")

@@ -213,26 +213,20 @@ func TestUninitialisedQueue(t *testing.T) {
 }
 
 func TestBrokersAreNotHammered(t *testing.T) {
-	const backoff, tries = 100 * time.Millisecond, 4
-	cluster, cfg := brokertest.FakeCluster(t)
-	q := initialised(t, cfg, "g", "a")[0]
-	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		resp := kreq.ResponseKind().(*kmsg.ShareFetchResponse)
-		resp.ErrorCode = kerr.ShareSessionLimitReached.Code
-		return resp, nil, true
-	})
-	p := pull(t, cfg, Options{MaxWait: short, Backoff: backoff})
-	begun := time.Now()
-	for range tries {
-		p.open(t, q)
-		if r := p.result(t); r.Err == nil {
-			t.Errorf("%+v", r)
+	const tries = 4
+	pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
+		c.Refuse(kmsg.ShareFetch, kerr.ShareSessionLimitReached, -1)
+		begun := time.Now()
+		for range tries {
+			p.open(t, q)
+			if r := p.result(t); r.Err == nil {
+				t.Errorf("%+v", r)
+			}
 		}
-	}
-	if d := time.Since(begun); d < (tries-1)*backoff/2 {
-		t.Errorf("asked %d times in %v", tries, d)
-	}
+		if d := time.Since(begun); d < (tries-1)*DefaultPullBackoff/2 {
+			t.Errorf("asked %d times in %v", tries, d)
+		}
+	})
 }
 
 // Groups at one broker do not wait for each other: a long poll in one session
