@@ -308,20 +308,6 @@ func TestNobodyCentralReadsWhatAHostHas(t *testing.T) {
 	})
 }
 
-func TestTestsDoNotSleep(t *testing.T) {
-	eachFile(t, func(t *testing.T, f source) {
-		if !f.test || slices.Contains(f.imports(), "testing/synctest") {
-			return
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if c, ok := n.(*ast.CallExpr); ok && callName(c) == "time.Sleep" {
-				t.Errorf("%s: time.Sleep: await an event", f.at(c))
-			}
-			return true
-		})
-	})
-}
-
 func TestTopLevelFolders(t *testing.T) {
 	allowed := []string{"cmd", "pkg", "queues", "flavors", "compute-agent", "conductor", "deploy", "docs", "bin"}
 	entries, err := filepath.Glob("*/")
