@@ -5,11 +5,13 @@ package judge
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/berth-project/berth/pkg/compute"
 	pb "github.com/berth-project/berth/pkg/wire/berthv1"
@@ -111,9 +113,31 @@ func misread(x Reread, w Written) string {
 		{"deadline", fmt.Sprint(b.GetDeadline().AsDuration()), fmt.Sprint(i.Boot.Deadline)},
 		{"host of the boot", b.GetHost(), string(i.Boot.Host)},
 		{"avoid", fmt.Sprint(b.GetAvoid()), fmt.Sprint(i.Boot.Avoid)},
-		{"failures", fmt.Sprint(len(m.GetFailures())), fmt.Sprint(len(i.Failures))},
+		{"with", fmt.Sprint(b.GetWith()), fmt.Sprint(i.Boot.With)},
+		{
+			"on_no_capacity", strings.ToLower(otherwise(b.GetOnNoCapacity().String(), "NO_CAPACITY_", "WAIT")),
+			i.Boot.OnNoCapacity.String(),
+		},
+		{"group", b.GetGroup(), string(i.Boot.Group())},
+		{"priority", otherwise(b.GetPriority().String(), "PRIORITY_", "NORMAL"), strings.ToUpper(i.Boot.Priority().String())},
+		{"required", fmt.Sprint(m.GetRequired()), fmt.Sprint(i.Required)},
+		{"forbidden", fmt.Sprint(m.GetForbidden()), fmt.Sprint(i.Forbidden)},
+		{"journal", m.GetJournal(), string(i.Journal)},
+		{"fence", fmt.Sprint(m.GetFence()), fmt.Sprint(uint64(i.Fence))},
+		{"confirm", fmt.Sprint(m.GetConfirm()), fmt.Sprint(i.Confirm)},
+		{"power", otherwise(m.GetPower().String(), "POWER_STATE_", "UNKNOWN"), strings.ToUpper(i.Power.String())},
+		{"reason", m.GetReason().GetCode(), codeOf(i.Reason)},
+		{"power reason", m.GetPowerReason().GetCode(), codeOf(i.Stopped)},
+		{"failures", failuresIn(m), failuresOf(i.Failures)},
 		{"delete", fmt.Sprint(m.GetDelete()), fmt.Sprint(i.Delete)},
-		{"end of the wait", fmt.Sprint(m.GetDeadline().AsTime().UnixNano()), fmt.Sprint(nanos(i.Deadline))},
+		{"end of the wait", when(m.GetDeadline()), whenOf(i.Deadline)},
+		{"publish_at", when(m.GetPublishAt()), whenOf(i.PublishAt)},
+		{"accepted_at", when(m.GetAcceptedAt()), whenOf(i.AcceptedAt)},
+		{"queued_at", when(m.GetQueuedAt()), whenOf(i.QueuedAt)},
+		{"starting_at", when(m.GetStartingAt()), whenOf(i.StartingAt)},
+		{"active_at", when(m.GetActiveAt()), whenOf(i.ActiveAt)},
+		{"ended_at", when(m.GetEndedAt()), whenOf(i.EndedAt)},
+		{"changed_at", when(m.GetChangedAt()), whenOf(i.ChangedAt)},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("has %s %s, and was observed with %s", f.name, short(f.got), short(f.want))
@@ -122,10 +146,43 @@ func misread(x Reread, w Written) string {
 	return ""
 }
 
-// nanos is a time as protobuf has one that is not set.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// otherwise is the word of an enum without its prefix; of the unspecified one it is what that stands for.
+func otherwise(word, prefix, unspecified string) string {
+	if word = strings.TrimPrefix(word, prefix); word == "UNSPECIFIED" {
+		return unspecified
 	}
-	return t.UnixNano()
+	return word
+}
+
+func codeOf(r *compute.Reason) string {
+	if r == nil {
+		return ""
+	}
+	return string(r.Code)
+}
+
+func failuresIn(m *pb.Instance) (text string) {
+	for _, f := range m.GetFailures() {
+		text += fmt.Sprintln(f.GetHost(), f.GetAttempt(), f.GetMessage(), when(f.GetAt()))
+	}
+	return text
+}
+
+func failuresOf(all []compute.Failure) (text string) {
+	for _, f := range all {
+		text += fmt.Sprintln(f.Host, f.Attempt, f.Message, whenOf(f.At))
+	}
+	return text
+}
+
+// when is a time of a record, in nanoseconds; one that is not there is 0.
+func when(t *timestamppb.Timestamp) string {
+	return strconv.FormatInt(t.AsTime().UnixNano(), 10)
+}
+
+func whenOf(t time.Time) string {
+	if t.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(t.UnixNano(), 10)
 }

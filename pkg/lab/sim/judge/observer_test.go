@@ -35,6 +35,13 @@ func TestCheckObserver(t *testing.T) {
 		"has state STATE_ERROR, and was observed with STATE_ACTIVE": spoilt(func(r *Recording) {
 			r.Reread[2].Instance.State = pb.State_STATE_ERROR
 		}),
+		"has confirm true, and was observed with false": spoilt(func(r *Recording) { r.Reread[2].Instance.Confirm = true }),
+		"has power STOPPED, and was observed with RUNNING": spoilt(func(r *Recording) {
+			r.Reread[2].Instance.Power = pb.PowerState_POWER_STATE_STOPPED
+		}),
+		"has on_no_capacity fail, and was observed with wait": spoilt(func(r *Recording) {
+			r.Reread[1].Instance.Boot.OnNoCapacity = pb.NoCapacity_NO_CAPACITY_FAIL
+		}),
 		"has image , and was observed with debian": spoilt(func(r *Recording) { r.Reread[0].Instance.Boot.Image = "" }),
 		"is a tombstone: true":                     spoilt(func(r *Recording) { r.Reread[0].Instance = nil }),
 	})
