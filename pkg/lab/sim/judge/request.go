@@ -82,16 +82,17 @@ func short(s string) string {
 }
 
 // record compares a record of the log. What was refused before its size was known has
-// none; of what ended nobody needs the user data.
+// none; what ended has no user data any more.
 func (s *sameness) record(w Written) {
 	i := w.Instance
 	x, ok := s.asked[i.Boot.Name]
 	if !ok {
 		return // checkInvented
 	}
-	data := i.Boot.UserData
-	if i.State.Ended() && data == "" {
-		data = x.Boot.UserData
+	kept := i.Boot.UserData
+	if i.State.Ended() {
+		s.compare("the record", i.ID, w.Seen, i.Boot.Name, []field{{"user_data at its end", fmt.Sprintf("%q", kept), `""`}})
+		kept = x.Boot.UserData
 	}
 	class := x.Boot.Priority()
 	if i.QueuedAt.IsZero() {
@@ -112,7 +113,7 @@ func (s *sameness) record(w Written) {
 	}
 	fields = append(
 		fields,
-		contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, data, x)...)
+		contents(i.Boot.Image, s.labels.without(i.ID, i.Boot.Metadata, w.Seen), i.Boot.SSHKeys, kept, x)...)
 	if !i.QueuedAt.IsZero() {
 		fields = append(fields, needs(i.Queue, i.Resources, i.Required, x)...)
 		fields = append(fields, ends(i.Deadline, w.Seen, x, s.reckons))

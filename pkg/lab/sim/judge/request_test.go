@@ -42,7 +42,8 @@ func TestCheckRequest(t *testing.T) {
 		"what it takes is DISK_GB=10 MEMORY_MB=1024, and": logged(0, func(i *compute.Instance) {
 			i.Resources = i.Resources.Minus(compute.Resources{compute.VCPU: 1})
 		}),
-		"right: nobody needs the user data of what ended": logged(2, func(i *compute.Instance) {
+		"user_data at its end is": logged(2, func(i *compute.Instance) { i.State = compute.StateDeleted }),
+		"right: what ended has no user data": logged(2, func(i *compute.Instance) {
 			i.State, i.Boot.UserData = compute.StateDeleted, ""
 		}),
 		"the work of vm-1: image is":       work(func(b *compute.Build) { b.Image = "other" }),
