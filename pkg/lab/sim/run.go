@@ -76,6 +76,7 @@ func (w *play) schedule() {
 		for _, g := range w.World.Groups {
 			if g.Name == schedule.Late {
 				w.clients.do(schedule.Load{Op: schedule.LoadGroup, Project: g.Project, Group: &g})
+				w.rec.CountFelt(schedule.LateGroups)
 			}
 		}
 		close(w.late)

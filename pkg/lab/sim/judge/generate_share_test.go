@@ -11,7 +11,7 @@ import (
 // What hardly ever takes place finds nothing: each sort of fault is planned in at least two
 // of a hundred schedules. How many of those take place the report of a run says.
 func TestEachSortIsPlanned(t *testing.T) {
-	const schedules = 2000
+	const schedules = 10000
 	s := NewStats()
 	for seed := range uint64(schedules) {
 		r := NewRecording(schedule.Generate(seed + 1))

@@ -208,8 +208,16 @@ func (s *Stats) share(r *Recording) {
 	for _, kind := range r.Schedule.Kinds() {
 		planned[kind] = true
 	}
+	of := map[string]bool{}
 	for kind, n := range r.Came {
-		came[sortOf(kind)] = came[sortOf(kind)] || n > 0
+		first, _, _ := strings.Cut(kind, " ")
+		came[sortOf(kind)], of[first] = came[sortOf(kind)] || n > 0, of[first] || n > 0
+	}
+	for _, kind := range r.Schedule.Always() {
+		came[kind] = true
+	}
+	if planned[schedule.UnreadHosts] && of[schedule.FaultLink] && of[schedule.FaultWord] {
+		came[schedule.UnreadHosts] = true
 	}
 	if w := r.Schedule.World; w.Later {
 		if planned[w.Versions()] = true; r.Later > 0 {

@@ -93,7 +93,7 @@ func (s Schedule) Has(sort string) bool {
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadSet })
 	case "groups":
 		return len(s.World.Groups) > 0
-	case "late groups":
+	case LateGroups:
 		return s.World.LateAt > 0
 	case "regrouped":
 		return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadGroup })
@@ -111,12 +111,20 @@ func (s Schedule) Has(sort string) bool {
 		return s.World.Deaf
 	case "said again":
 		return s.World.SayAgain > 0
+	case "sips":
+		return s.World.Sips
+	case "saves":
+		return s.World.Saves
+	case "keys":
+		return s.World.Keys
+	case UnreadHosts:
+		return s.unreadHosts()
 	case "preempts":
 		return s.Preempts()
 	case "spread":
 		return slices.ContainsFunc(s.World.Groups, func(g compute.Group) bool { return g.Spread != "" })
 	}
-	return slices.Contains(s.Kinds(), sort) ||
+	return slices.Contains(s.begunWith(), sort) ||
 		slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
 }
 

@@ -24,7 +24,7 @@ func (g *generator) several() {
 		return
 	}
 	clones := g.s.Clones()
-	if !clones && !g.s.Has(FaultRename) && g.chance(0.33) { // of those there are few enough
+	if !clones && !g.s.Has(FaultRename) && g.chance(0.4) { // of those there are few enough
 		g.s.Faults = nil // a short story
 		pick(g, g.deposed, g.parked, g.outage)()
 		return

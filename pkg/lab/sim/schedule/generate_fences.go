@@ -42,10 +42,14 @@ func (g *generator) doubted() {
 // hosts topic: one that lives, or one that nobody hears.
 func (g *generator) hostsUnread() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 57))
-	if g.s.World.Brokers < MostBrokers || g.s.World.LateAt > 0 || len(g.names) == 0 || !g.chance(0.7) || !g.common() {
+	enough := 0.9
+	if g.s.World.Brokers < MostBrokers {
+		enough = 0.22
+	}
+	if g.s.World.LateAt > 0 || len(g.names) == 0 || !g.chance(enough) || !g.common() {
 		return
 	}
-	g.s.Faults = nil
+	g.s.Faults, g.s.World.Brokers = nil, MostBrokers
 	at, long, lives := g.between(0, 10), g.between(70, 110), g.chance(0.75)
 	key := pick(g, LinkMute, LinkDeaf, LinkBoth, LinkOff)
 	for n := range g.s.World.Conductors {

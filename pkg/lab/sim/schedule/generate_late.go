@@ -20,7 +20,7 @@ func (g *generator) madeLate() {
 	w := &g.s.World
 	rare := slices.ContainsFunc([]string{"deposed", "parked", "quorum", "word", "code Metadata"}, g.s.Has)
 	if w.Brokers < MostBrokers || w.Conductors < 2 || len(w.Groups) > 0 || len(g.names) == 0 || len(g.s.Faults) == 0 ||
-		rare || !g.chance(0.25) {
+		rare || !g.chance(0.32) {
 		return
 	}
 	w.LateAt = g.between(0.5, 3)

@@ -79,7 +79,7 @@ const beaconTime = 16
 // what is booted meanwhile is found all the same.
 func (g *generator) orphaned() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 10))
-	if !g.chance(0.03) {
+	if g.s.World.LateAt > 0 || g.s.Resizes("") || !g.chance(0.13) || len(g.s.Faults) > 0 && !g.common() {
 		return
 	}
 	g.s.Faults = nil

@@ -34,7 +34,7 @@ func (g *generator) seldom() {
 		return
 	}
 	rare := g.rarities()
-	for range 6 {
+	for range 9 {
 		pick(g, rare...)()
 	}
 }
@@ -47,7 +47,7 @@ func (g *generator) rarities() (all []func()) {
 		}
 	}
 	for range 2 { // these have errors planned by chance, too, which hardly ever take place
-		each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID")
+		each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID", "Metadata")
 		each(g.calls, "Destroy", "List", "Inventory")
 	}
 	queue := []string{"CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"}
@@ -59,8 +59,11 @@ func (g *generator) rarities() (all []func()) {
 		each(g.loseOfWork, "ShareFetch", "ShareAcknowledge", "Fetch")
 	}
 	each(g.loseOfQueue, queue...)
-	each(g.calls, "Prepare", "Stop", "Start", "Reboot")
-	each(g.apart, FaultPower, FaultRogue, "fence", "forget")
+	for range 2 {
+		each(g.calls, "Stop", "Start", "Reboot")
+	}
+	each(g.calls, "Prepare")
+	each(g.apart, FaultPower, FaultRogue, FaultRogue, "fence", "forget")
 	return all
 }
 

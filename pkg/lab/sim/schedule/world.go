@@ -4,6 +4,7 @@ package schedule
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -40,9 +41,43 @@ func (w World) Spoils(image string) bool {
 // SmallTurns is what a world is counted as in which a turn of a few changes is too large to be written at once.
 const SmallTurns = "small turns"
 
+// Sorts of schedules that have to take place by themselves.
+const (
+	LateGroups = "late groups" // groups are made while a conductor cannot read the catalog
+	// UnreadHosts are hosts of which somebody says that they are dead while no conductor can read about hosts.
+	UnreadHosts = "hosts unread"
+)
+
+// always are sorts of schedules that are so from the beginning to the end, whatever happens.
+var always = []string{
+	"brokers", "many", "calm", "orphaned", "sets", "groups", "regrouped", "zoned", "wholes", "spread", "reserved", "ranked",
+	"preempts", "deaf guests", "said again", "sips", "saves", "keys",
+}
+
+// Always are the sorts that a schedule is of, whatever happens.
+func (s Schedule) Always() (all []string) {
+	for _, sort := range always {
+		if s.Has(sort) {
+			all = append(all, sort)
+		}
+	}
+	return all
+}
+
 // Kinds are what is counted as faults are: what is wrong with the world from the beginning, and
 // flavors that become others.
 func (s Schedule) Kinds() []string {
+	all := s.begunWith()
+	for _, sort := range []string{LateGroups, UnreadHosts} {
+		if s.Has(sort) {
+			all = append(all, sort)
+		}
+	}
+	return append(all, s.Always()...)
+}
+
+// begunWith are what is wrong with the world from the beginning, and flavors that become others.
+func (s Schedule) begunWith() []string {
 	all := s.World.Kinds()
 	for _, l := range s.Load {
 		if l.Op == LoadResize {
@@ -50,6 +85,25 @@ func (s Schedule) Kinds() []string {
 		}
 	}
 	return all
+}
+
+// unreadHosts says whether somebody says of a host that it is dead while every conductor is cut off from the broker that
+// leads the topic of hosts.
+func (s Schedule) unreadHosts() bool {
+	cut := map[string]Fault{}
+	for _, f := range s.Faults {
+		if f.Kind == FaultLink && f.Broker == AtHosts && strings.HasPrefix(f.Who, "conductor-") {
+			cut[f.Who] = f
+		}
+	}
+	return len(cut) == s.World.Conductors && slices.ContainsFunc(s.Faults, func(word Fault) bool {
+		for _, f := range cut {
+			if word.Kind != FaultWord || word.At < f.At || word.At > f.At+f.For {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Kinds are what is wrong with the world from the beginning, as faults are counted.
