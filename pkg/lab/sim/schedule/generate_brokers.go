@@ -52,8 +52,8 @@ func (g *generator) calm() bool {
 // kindsBetween are what may go wrong between brokers and processes, as often as it does.
 func kindsBetween() []string {
 	return []string{
-		FaultLink, FaultLink, FaultLink, FaultLink, FaultLeaders, FaultLeaders, FaultCoordinators,
-		FaultCoordinators, FaultNode,
+		FaultLink, FaultLink, FaultLink, FaultLink, FaultLeaders, FaultLeaders, FaultLeaders, FaultCoordinators,
+		FaultCoordinators, FaultCoordinators, FaultNode,
 	}
 }
 
@@ -69,7 +69,7 @@ func (g *generator) betweenBrokers() Fault {
 		f.Key = pick(g, LinkMute, LinkDeaf, LinkBoth, LinkOff)
 		f.Broker = pick(g, strconv.Itoa(1+g.IntN(MostBrokers)), strconv.Itoa(1+g.IntN(MostBrokers)), g.place(f.Who))
 	case FaultLeaders, FaultCoordinators:
-		f.Key = pick(g, "", Stale)
+		f.Key = pick(g, "", Stale, Stale)
 		if f.Key == "" {
 			f.For = 0
 		}

@@ -44,7 +44,7 @@ func (g *generator) hostsUnread() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 57))
 	enough := 0.9
 	if g.s.World.Brokers < MostBrokers {
-		enough = 0.22
+		enough = 0.3
 	}
 	if g.s.World.LateAt > 0 || len(g.names) == 0 || !g.chance(enough) || !g.common() {
 		return

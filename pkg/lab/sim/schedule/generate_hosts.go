@@ -11,7 +11,7 @@ import (
 // has numbers of its own, as rare has.
 func (g *generator) renamed() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 11))
-	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.095) {
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.11) {
 		return
 	}
 	f := Fault{Kind: FaultRename, Key: pick(g, Refused, Adopted, Carried), For: g.between(3, 90)}
@@ -67,7 +67,7 @@ const Claimed = "claimed"
 func (g *generator) restored() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 43))
 	if n := len(g.s.Faults); n == 0 || n > few || len(g.names) == 0 || g.s.Orphaned() || g.s.Buries("") ||
-		!g.chance(0.5) {
+		!g.chance(0.9) {
 		return
 	}
 	for _, f := range g.s.Faults {

@@ -22,7 +22,7 @@ func (g *generator) common() bool {
 // partitions are to notice nothing.
 func (g *generator) leaderless() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 55))
-	if !g.chance(0.3) || !g.common() {
+	if !g.chance(0.4) || !g.common() {
 		return
 	}
 	g.s.World.Partitions = max(2, g.s.World.Partitions)

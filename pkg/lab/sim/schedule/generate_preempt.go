@@ -50,7 +50,7 @@ func (g *generator) preempted() {
 // deaf has guests not stop when they are asked, and those that may be taken away get more time than hosts give by
 // themselves.
 func (g *generator) deaf() {
-	if rand.New(rand.NewPCG(g.s.Seed, 54)).Float64() > 0.15 {
+	if rand.New(rand.NewPCG(g.s.Seed, 54)).Float64() > 0.18 {
 		return
 	}
 	g.s.World.Deaf = true

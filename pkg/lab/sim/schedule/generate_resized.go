@@ -25,7 +25,7 @@ const sizedFlavor = "m1.sized"
 // numbers of its own. Of a world in which rings alone go wrong, or only queue managers, more is expected.
 func (g *generator) resized() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 41))
-	if n := len(g.s.Faults); n == 0 || n > few || g.s.Orphaned() || g.s.Buries("") || !g.chance(0.35) {
+	if n := len(g.s.Faults); n == 0 || n > few || g.s.Orphaned() || g.s.Buries("") || !g.chance(0.5) {
 		return
 	}
 	for _, f := range g.s.Faults {

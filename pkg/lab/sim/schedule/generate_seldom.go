@@ -34,7 +34,7 @@ func (g *generator) seldom() {
 		return
 	}
 	rare := g.rarities()
-	for range 9 {
+	for range 12 {
 		pick(g, rare...)()
 	}
 }
@@ -47,21 +47,21 @@ func (g *generator) rarities() (all []func()) {
 		}
 	}
 	for range 2 { // these have errors planned by chance, too, which hardly ever take place
-		each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID", "Metadata")
-		each(g.calls, "Destroy", "List", "Inventory")
+		each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID", "Metadata",
+			"Heartbeat", "ListOffsets")
+		each(g.calls, "Destroy", "List", "Inventory", "Stop", "Start", "Reboot", "Reboot")
 	}
 	queue := []string{"CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"}
-	each(g.codeOfQueue, append(queue, "DeleteTopics")...)
-	each(g.codeOfWork, "ShareAcknowledge", "OffsetCommit")
-	for range 2 { // chance alone brings fewer answers that are lost
+	for range 2 { // a queue may be there already, or its flavor be in use
+		each(g.codeOfQueue, append(queue, "DeleteTopics")...)
+		each(g.codeOfWork, "ShareAcknowledge", "OffsetCommit", "ShareFetch")
+	}
+	for range 3 { // chance alone brings fewer answers that are lost
 		each(g.loseAtStart, "OffsetFetch", "InitProducerID", "JoinGroup", "Heartbeat", "OffsetCommit")
 		each(g.loseOfQueue, queue...)
 		each(g.loseOfWork, "ShareFetch", "ShareAcknowledge", "Fetch")
 	}
 	each(g.loseOfQueue, queue...)
-	for range 2 {
-		each(g.calls, "Stop", "Start", "Reboot")
-	}
 	each(g.calls, "Prepare")
 	each(g.apart, FaultPower, FaultRogue, FaultRogue, "fence", "forget")
 	return all
