@@ -41,19 +41,24 @@ func TestWhatWasRefusedIsSaidAgain(t *testing.T) {
 	}
 }
 
-// A driver's words about a machine that is stopped may change all the time. What it does, or why, is news.
+// A driver's words about a machine that is stopped may change all the time. What it does, or why, is news; so are words
+// where there were none, or where they are all that is known.
 func TestWordsThatChangeAreNoNews(t *testing.T) {
-	x := Task{Instance: "i", Attempt: 1, Claim: "c", Stage: Running, Power: compute.PowerStopped,
-		Stopped: Stopped{compute.GuestShutdown, "for 35 s"}}
+	shutdown := Stopped{compute.GuestShutdown, "for 35 s"}
 	for _, c := range []struct {
+		was   Stopped
 		power compute.PowerState
 		why   Stopped
 		news  bool
 	}{
-		{compute.PowerStopped, Stopped{compute.GuestShutdown, "for 50 s"}, false},
-		{compute.PowerStopped, Stopped{compute.GuestPanicked, "for 35 s"}, true},
-		{compute.PowerRunning, Stopped{}, true},
+		{shutdown, compute.PowerStopped, Stopped{compute.GuestShutdown, "for 50 s"}, false},
+		{shutdown, compute.PowerStopped, Stopped{compute.GuestPanicked, "for 35 s"}, true},
+		{shutdown, compute.PowerPaused, Stopped{compute.GuestShutdown, "for 35 s"}, true},
+		{shutdown, compute.PowerRunning, Stopped{}, true},
+		{Stopped{Why: compute.GuestShutdown}, compute.PowerStopped, shutdown, true},
+		{Stopped{compute.StoppedUnknown, "code 3"}, compute.PowerStopped, Stopped{compute.StoppedUnknown, "code 4"}, true},
 	} {
+		x := Task{Instance: "i", Attempt: 1, Claim: "c", Stage: Running, Power: compute.PowerStopped, Stopped: c.was}
 		_, actions := Rules{}.Step(x, Seen{There: true, Power: c.power, Stopped: c.why}, time.Now())
 		if news := slices.ContainsFunc(actions, func(a Action) bool { _, is := a.(Report); return is }); news != c.news {
 			t.Errorf("%+v: %v", c, actions)

@@ -28,6 +28,7 @@ import (
 //	power OP version=2 [command=C] [attempt=1] [claim=c1]
 //	fenced [fence=9], missed, quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
+//	tick                                   one comes early
 //	crash nothing|prepared|launched|waits [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
 //	stranger COMMAND [given|failed]        about a claim without a task here; given, failed: as the journal says of it
 func TestScenarios(t *testing.T) {
@@ -147,6 +148,8 @@ func event(t *testing.T, w words) Event {
 		return DestroyFailed{}
 	case "fenced":
 		return Fenced{w.fence(9)}
+	case "tick":
+		return Tick{}
 	case "missed":
 		return Missed{}
 	case "quit":
