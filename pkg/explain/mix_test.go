@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/conductor/quota"
@@ -102,5 +103,77 @@ func TestTellMix(t *testing.T) {
 	if want := "free 2 processors on host h1"; !slices.Contains(some.Operators, want) || some.Asker[0] != "boot as many as have room" ||
 		!strings.Contains(strings.Join(some.Operators, "\n"), "berth host enable h2") {
 		t.Errorf("%+v", some)
+	}
+}
+
+// TestUses: each machine counts in the whole quota and in the part of its class, and is one instance.
+func TestUses(t *testing.T) {
+	high := kind(3, 2)
+	high.Priority = compute.PriorityHigh
+	got, want := Uses([]Kind{high, kind(1, 4)}), compute.PartAmounts{}
+	for p, r := range map[compute.Priority]compute.Resources{
+		compute.PriorityHigh:   {compute.VCPU: 6, compute.Instances: 3},
+		compute.PriorityNormal: {compute.VCPU: 4, compute.Instances: 1},
+	} {
+		for _, part := range compute.QuotaParts(p) {
+			want.Add(part, r, 1)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAdmitOfNothing: what wants none of a class is not kept out by its limit.
+func TestAdmitOfNothing(t *testing.T) {
+	limits := compute.PartAmounts{}
+	for _, part := range compute.AllQuotaParts() {
+		limits[part] = compute.Resources{compute.VCPU: 0}
+	}
+	if got := Admit(limits, compute.PartAmounts{}, []Kind{kind(3, 0)}); !slices.Equal(got, []int64{3}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestMixInWords: what waits before, what the others of the mix take, and what is asked for once.
+func TestMixInWords(t *testing.T) {
+	now, disabled := []Host{host("h1", 1)}, []Host{host("h1", 8, in(compute.HostDisabled, ""))}
+	one, two := kind(1, 1).Wanted, kind(1, 2).Wanted
+	some := func(fits, alone int64, change ...func(*MixKind)) MixKind {
+		k := MixKind{Name: "some", Count: 2, Fits: fits, Alone: alone, Before: Hosts(one, now), After: Hosts(two, now), Sums: true}
+		for _, f := range change {
+			f(&k)
+		}
+		return k
+	}
+	noSums := func(k *MixKind) { k.Sums = false }
+	later := func(k *MixKind) { k.Before, k.After = Hosts(one, disabled), Hosts(one, disabled) }
+	unknown := func(k *MixKind) { k.After = Answer{} }
+	const short, none = "the host that lacks least for one more is short of 1 processor", "no host has room for one more"
+	const smaller, fewer, most = "delete machines that are not needed, or boot a smaller flavor",
+		"boot fewer of the others first", "boot as many as have room"
+	for _, c := range []struct {
+		mix   Mix
+		says  string
+		asker []string
+	}{
+		{Mix{Kinds: []MixKind{some(2, 2)}, Ahead: 1}, "there is room for all 2 now, behind 1 that waits before them", nil},
+		{Mix{Kinds: []MixKind{some(2, 2)}, Ahead: 2}, "there is room for all 2 now, behind 2 that wait before them", nil},
+		{Mix{Kinds: []MixKind{some(0, 1)}}, "there is room for 0 of 2 now; of some 0: " + short, []string{smaller}},
+		{Mix{Kinds: []MixKind{some(1, 1)}}, "there is room for 1 of 2 now; of some 1: " + short, []string{most, smaller}},
+		{Mix{Kinds: []MixKind{some(0, 1), some(1, 1)}}, "there is room for 1 of 4 now; of some 0: " + short + "; of some 1: " + short,
+			[]string{fewer, smaller, most}},
+		{Mix{Kinds: []MixKind{some(0, 0), some(2, 2)}}, "there is room for 2 of 4 now; of some 0: " + short, []string{smaller}},
+		{Mix{Kinds: []MixKind{some(0, 0, noSums)}}, "there is room for 0 of 2 now; of some 0: " + none, []string{smaller}},
+		{Mix{Kinds: []MixKind{some(0, 0, noSums, later)}}, "there is room for 0 of 2 now; of some 0: " + none, nil},
+		{Mix{Kinds: []MixKind{some(0, 0, unknown)}}, "there is room for 0 of 2 now; of some 0: " + none, nil},
+	} {
+		got := TellMix(c.mix)
+		if got.Summary != c.says || !slices.Equal(got.Asker, c.asker) {
+			t.Errorf("%s: %q, want %s: %q", got.Summary, got.Asker, c.says, c.asker)
+		}
+		if len(got.Operators) > 1 {
+			t.Errorf("operators are told twice: %q", got.Operators)
+		}
 	}
 }
