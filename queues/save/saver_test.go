@@ -29,7 +29,9 @@ type world struct {
 	begins map[compute.HostID]bool // hosts whose agents are started again
 	cannot bool                    // they do not go: NUMA nodes do not allow it
 	takes  map[compute.QueueName]int
-	looks  int // how often hosts were looked through
+	nobody map[compute.QueueName]bool // queues whose work no host would fit when emptier
+	mute   bool                       // beacons are late: none says yet what its host was told
+	looks  int                        // how often hosts were looked through
 }
 
 func (w *world) Waiting(_ time.Time, each func(compute.QueueName, []Build, int)) {
@@ -49,10 +51,10 @@ func (w *world) FitsSome(_ compute.QueueName, not func(compute.HostID) bool) boo
 
 func (w *world) TakesWork() int { return len(w.free) - len(w.gone) }
 
-func (w *world) Full(_ compute.QueueName, each func(compute.HostID, float64)) {
+func (w *world) Full(q compute.QueueName, each func(compute.HostID, float64)) {
 	w.looks++
 	for h, missing := range w.free {
-		if !w.gone[h] && w.saving[h] == nil {
+		if !w.gone[h] && w.saving[h] == nil && !w.nobody[q] {
 			each(h, missing)
 		}
 	}
@@ -84,7 +86,7 @@ func newWorld(t *testing.T, hosts int, change ...func(*Rules)) *world {
 	for i := range hosts {
 		w.free[compute.HostID(fmt.Sprintf("h%02d", i))] = float64(i+1) / float64(hosts+1)
 	}
-	rules := Rules{After: 30 * time.Second, For: 10 * time.Minute, Share: 10, Each: MostBuilds}
+	rules := DefaultRules()
 	for _, f := range change {
 		f(&rules)
 	}
@@ -125,6 +127,9 @@ func (w *world) pass(d time.Duration) (told []string) {
 
 // hears has the host do as it is told, and say so.
 func (w *world) hears(x Told) {
+	if w.mute {
+		return
+	}
 	if w.heard[x.Host] = w.now; x.Look.Spend {
 		w.saving[x.Host] = nil
 		return
@@ -168,6 +173,41 @@ func TestNoneSavesIfThatIsSwitchedOff(t *testing.T) {
 	w := newWorld(t, 5, func(r *Rules) { r.After = 0 })
 	w.wait("q", "a")
 	w.want(w.pass(time.Hour))
+}
+
+// While work waits it is asked again each second, and looks at nothing before that.
+func TestWhenItWantsToBeAsked(t *testing.T) {
+	w := newWorld(t, 1)
+	w.wait("q", "a")
+	began := w.now
+	for _, c := range []struct {
+		at, next time.Duration
+		told     int
+	}{{0, 1000, 0}, {29500, 30500, 0}, {30000, 30500, 0}, {30500, 31500, 1}} {
+		told := w.Tell(began.Add(c.at * time.Millisecond))
+		if next := w.Next().Sub(began); len(told) != c.told || next != c.next*time.Millisecond {
+			t.Errorf("after %d ms %d hosts are told, want %d, and it is asked again at %s, want %d ms", c.at, len(told),
+				c.told, next, c.next)
+		}
+		if queues, hosts := w.Saved(); queues != c.told || hosts != c.told {
+			t.Errorf("after %d ms %d hosts save for %d queues", c.at, hosts, queues)
+		}
+	}
+}
+
+// A queue manager that has been elected again looks at once, and knows nothing of what was in vain before.
+func TestResetForgetsAll(t *testing.T) {
+	w := newWorld(t, 1)
+	w.wait("q", "a")
+	w.want(w.pass(11*time.Minute), "h00 saves q")
+	now := w.now.Add(-Every)
+	if w.Reset(); !w.Next().IsZero() {
+		t.Errorf("it wants to be asked at %s", w.Next())
+	}
+	if w.Tell(now); !w.Next().Equal(w.now) {
+		t.Errorf("asked again at once it does not look: next at %v, want %s", w.Next(), w.now)
+	}
+	w.want(w.pass(31*time.Second), "h00 saves q")
 }
 
 // A host that took the work saves no more; what waits next has another, and has waited by then.
