@@ -15,7 +15,7 @@ func TestSelector(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "team=shop": true, "team=lab": false, "team!=shop": false, "team!=lab": true,
 		"tier!=gold": true, "team": true,
-		"tier": false, "!tier": true, "!team": false, "role=": true, "role!=": false, "role": true, "team=shop tier": false,
+		"tier=": false, "tier!=": true, "tier": false, "!tier": true, "!team": false, "role=": true, "role!=": false, "role": true, "team=shop tier": false,
 		"team=shop role": true, "a=b": false, "team=shop=x": false,
 	} {
 		s, err := ParseSelector(strings.Fields(text))
@@ -33,7 +33,14 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := ParseSelector(make([]string, MaxRequirements+1)); KindOf(err) != KindInvalid {
+	var many []string
+	for range MaxRequirements {
+		many = append(many, "team")
+	}
+	if _, err := ParseSelector(many); err != nil {
+		t.Errorf("as many as may be: %v", err)
+	}
+	if _, err := ParseSelector(append(many, "team")); KindOf(err) != KindInvalid {
 		t.Errorf("too many: %v", err)
 	}
 }
@@ -98,6 +105,8 @@ func TestChange(t *testing.T) {
 		"set": {Change{Set: map[string]string{"team": "b"}},
 			Boot{Name: "web", Flavor: "m1", Metadata: map[string]string{"team": "b", "role": "db"}}},
 		"remove": {Change{Remove: []string{"team", "role", "no"}}, Boot{Name: "web", Flavor: "m1"}},
+		"remove one": {Change{Remove: []string{"team"}},
+			Boot{Name: "web", Flavor: "m1", Metadata: map[string]string{"role": "db"}}},
 	} {
 		got, err := c.change.Apply(before)
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil || c.change.Check() != nil {
@@ -106,6 +115,17 @@ func TestChange(t *testing.T) {
 		if !maps.Equal(before.Metadata, kept) {
 			t.Fatalf("%s changed what it was given", what)
 		}
+	}
+	first, err := Change{Set: map[string]string{"team": "b"}}.Apply(Boot{Name: "web"})
+	if err != nil || first.Metadata["team"] != "b" {
+		t.Errorf("what has no metadata has %v: %v", first.Metadata, err)
+	}
+	most := Change{Remove: []string{strings.Repeat("x", MaxMetadataSize)}}
+	if err := most.Check(); err != nil {
+		t.Errorf("as much as may be: %v", err)
+	}
+	if err := CheckHostLabels(map[string]string{"a": strings.Repeat("x", MaxHostLabelsSize-1)}); err != nil {
+		t.Errorf("labels of hosts, as much as may be: %v", err)
 	}
 	many := map[string]string{}
 	for i := range MaxMetadata - 1 {

@@ -3,6 +3,7 @@
 package compute
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,27 @@ func TestPermutations(t *testing.T) {
 	if n := CountPermutations(f, axes); n != len(want) {
 		t.Errorf("counted %d, there are %d", n, len(want))
 	}
+	f.Capabilities = nil
+	for n := range 33 { // 3 to the power of 33 is more than an int of 32 bits holds
+		axis := AxisName(fmt.Sprint("a", n))
+		axes[axis], f.Capabilities = axes["gpu"], append(f.Capabilities, axis)
+	}
+	if n := CountPermutations(f, axes); n != 1<<30 {
+		t.Errorf("counted %d of very many", n)
+	}
+}
+
+// What is made of a flavor may be changed: nothing of it is shared.
+func TestPermutationsAreCopies(t *testing.T) {
+	axes := map[AxisName]Capability{"gpu": {Axis: "gpu", Values: []CapabilityValue{{Value: "a"}}}}
+	f := Flavor{Name: "f", Resources: Resources{VCPU: 1}, Required: []Trait{"A"}, Forbidden: []Trait{"B"}, Capabilities: []AxisName{"gpu"}}
+	all := Permutations(f, axes)
+	for _, q := range all {
+		q.Resources[VCPU], q.Required[0], q.Forbidden[0] = 2, "X", Trait(q.Name)
+	}
+	if f.Resources[VCPU] != 1 || f.Required[0] != "A" || f.Forbidden[0] != "B" || all[0].Forbidden[0] == all[1].Forbidden[0] {
+		t.Errorf("%+v, %+v", f, all)
+	}
 }
 
 func TestSameNeeds(t *testing.T) {
@@ -70,6 +92,9 @@ func TestSameNeeds(t *testing.T) {
 		"required":  func(q *Queue) { q.Required = nil },
 		"forbidden": func(q *Queue) { q.Forbidden = []Trait{"C"} },
 		"flavor":    func(q *Queue) { q.Flavor = "b" },
+		"name":      func(q *Queue) { q.Name = "a" },
+		"priority":  func(q *Queue) { q.Priority = PriorityHigh },
+		"more":      func(q *Queue) { q.Choices = Choices{"x": "y", "z": "y"} },
 	} {
 		other := q
 		if change(&other); q.SameNeeds(other) {

@@ -68,3 +68,66 @@ func TestSharedIsOneCopy(t *testing.T) {
 		t.Errorf("%d names are kept", n)
 	}
 }
+
+// Each part that many instances have alike is one copy, and what is not is not.
+func TestWhatIsShared(t *testing.T) {
+	var s Shared
+	text := func(s string) string { return string([]byte(s)) }
+	made := func(change func(*Instance)) *Instance {
+		inst := &Instance{
+			Project: Project(text("long-p")), Queue: QueueName(text("long-q")), Host: HostID(text("long-h")),
+			Journal:   JournalID(text("long-j")),
+			Resources: Resources{VCPU: 1}, Required: []Trait{"A"}, Forbidden: []Trait{"B"},
+			Boot: Boot{
+				Flavor: FlavorName(text("long-f")), With: Choices{"gpu": "a"}, Image: text("long-i"),
+				Host: HostID(text("long-g")), Rules: InGroup("g"),
+			},
+		}
+		change(inst)
+		s.Instance(inst)
+		return inst
+	}
+	same := func(*Instance) {}
+	a, b := made(same), made(same)
+	for what, two := range map[string][2]string{
+		"project": {string(a.Project), string(b.Project)}, "queue": {string(a.Queue), string(b.Queue)},
+		"journal": {string(a.Journal), string(b.Journal)}, "flavor": {string(a.Boot.Flavor), string(b.Boot.Flavor)},
+		"image": {a.Boot.Image, b.Boot.Image}, "its host": {string(a.Boot.Host), string(b.Boot.Host)},
+	} {
+		if unsafe.StringData(two[0]) != unsafe.StringData(two[1]) {
+			t.Errorf("two copies of %s", what)
+		}
+	}
+	if a.Boot.Rules == nil || *a.Boot.Rules != (PlacementRules{Group: "g"}) {
+		t.Errorf("its rules are %+v", a.Boot.Rules)
+	}
+	if &a.Required[0] != &b.Required[0] || &a.Forbidden[0] != &b.Forbidden[0] || a.Boot.Rules != b.Boot.Rules {
+		t.Error("two copies of traits or rules")
+	}
+	if a.Boot.With["gpu"] = "b"; b.Boot.With["gpu"] != "b" {
+		t.Error("two copies of choices")
+	}
+	a.Boot.With["gpu"] = "a"
+	other := made(func(i *Instance) { i.Forbidden = []Trait{"C"} })
+	if other.Forbidden[0] != "C" {
+		t.Errorf("%v are forbidden", other.Forbidden)
+	}
+	noticed := func(i *Instance) { i.Boot.Rules = &PlacementRules{Group: "g", Notice: &Notice{Queue: "q"}} }
+	if c, d := made(noticed), made(noticed); c.Boot.Rules == d.Boot.Rules || c.Boot.Rules == a.Boot.Rules {
+		t.Error("rules with a notice are shared")
+	}
+	if none := made(func(i *Instance) { i.Boot.Rules = nil }); none.Boot.Rules != nil {
+		t.Errorf("%+v", none.Boot.Rules)
+	}
+}
+
+// No more is kept than there is room for.
+func TestSharedIsBounded(t *testing.T) {
+	var s Shared
+	for n := range mostShared + 1 {
+		s.Instance(&Instance{Queue: QueueName(fmt.Sprint(n)), Boot: Boot{Rules: InGroup(GroupName(fmt.Sprint(n)))}})
+		if len(s.queues) > mostShared || len(s.rules) > mostShared {
+			t.Fatalf("%d queues and %d rules are kept", len(s.queues), len(s.rules))
+		}
+	}
+}

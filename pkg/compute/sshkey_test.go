@@ -3,6 +3,7 @@
 package compute
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func TestSSHKeys(t *testing.T) {
 	blob := strings.Fields(goodKey)[1]
 	for _, good := range [][]string{
 		nil,
-		{goodKey, "ssh-ed25519 " + blob},
+		{goodKey, "ssh-ed25519 " + blob, "ssh-ed25519\t" + blob},
 		{`command="/bin/echo a b",no-pty ssh-ed25519 ` + blob + " with a comment of words"},
 		slices.Repeat([]string{goodKey}, MaxSSHKeys),
 	} {
@@ -29,6 +30,10 @@ func TestSSHKeys(t *testing.T) {
 		`ssh_keys[0] "ssh-rsa AAAAC3NzaC1lZ`:        {"ssh-rsa " + blob},
 		`ssh_keys[0] "ssh-ed25519 AAAAC3NzaC1lZA`:   {"ssh-ed25519 AAAAC3NzaC1lZA=="},
 		`it has a line break`:                       {goodKey + "\n" + goodKey},
+		`\x7f" is not valid; it has a line break`:   {"ssh-ed25519\x7f"},
+		`NTE5AAAAIAAB…" is not valid`:               {"ssh-ed25519 " + blob + "!"}, // base64 in front of what is none
+		strings.Repeat("x", 40) + `" is not valid`:  {strings.Repeat("x", 40)},
+		strings.Repeat("y", 40) + `…" is not valid`: {strings.Repeat("y", 41)},
 		`ssh_keys[0] "a private key" is not valid;`: {"-----BEGIN OPENSSH PRIVATE KEY----- secret"},
 		`ssh_keys "65 keys"`:                        slices.Repeat([]string{goodKey}, MaxSSHKeys+1),
 		`ssh_keys "40012 bytes"`:                    {"ssh-ed25519 " + strings.Repeat("A", 40000)},
@@ -37,6 +42,17 @@ func TestSSHKeys(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || KindOf(err) != KindInvalid ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.100q: %v, want %q", bad, err, says)
+		}
+	}
+}
+
+// A key says of what kind it is, and has something behind that.
+func TestKindOfKey(t *testing.T) {
+	for bytes, want := range map[string]string{
+		"\x00\x00\x00\x01xy": "x", "\x00\x00\x00\x01x": "", "\x00\x00\x00\x00x": "", "\x00\x00\x00": "", "\xff\xff\xff\xffx": "",
+	} {
+		if got := kindOfKey(base64.StdEncoding.EncodeToString([]byte(bytes))); got != want {
+			t.Errorf("%q: %q, want %q", bytes, got, want)
 		}
 	}
 }
