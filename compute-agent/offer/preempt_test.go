@@ -60,6 +60,9 @@ func TestPreemptChooses(t *testing.T) {
 			[]compute.InstanceID{"m0-8"}},
 		"the smaller, though it was taken before": {16, 0, takenBefore(movable(8, 5, 3), 0, 1, 0), 4,
 			[]compute.InstanceID{"m1-5"}},
+		"two alike": {11, 0, movable(3, 3, 5), 6, []compute.InstanceID{"m0-3", "m1-3"}},
+		"two with least together, though they were taken more often": {42, 0, takenBefore(movable(8, 11, 11, 12), 0, 1, 1, 3), 20,
+			[]compute.InstanceID{"m0-8", "m3-12"}},
 		"two taken least together": {20, 0, takenBefore(movable(6, 4, 7, 3), 0, 5, 1, 1), 10,
 			[]compute.InstanceID{"m2-7", "m3-3"}},
 	} {
@@ -187,5 +190,64 @@ func TestPreemptOfVeryMany(t *testing.T) {
 	}
 	if freed < 12_345 || freed-least >= 12_345 {
 		t.Errorf("%d go, which have %d, the least %d", len(chosen), freed, least)
+	}
+}
+
+// Machines of one size do not stand for each other where they are on other nodes or have other devices.
+func TestPreemptOfMachinesElsewhere(t *testing.T) {
+	cpus := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }
+	part, whole := compute.Resources{partClass: 1}, compute.Resources{wholeClass: 1}
+	on := func(id compute.InstanceID, r compute.Resources, young int64, p compute.Place) Movable {
+		return Movable{Held{r, p}, id, 0, time.Unix(young, 0)}
+	}
+	node := func(n int) compute.Place { return compute.Place{Nodes: []int{n}} }
+	at := func(all ...compute.PCIAddress) compute.Place { return compute.Place{Devices: all} }
+	nodes, cards := numaHost(Terms{OneNode: true}), numaHost(Terms{})
+	for name, c := range map[string]struct {
+		host    Host
+		kept    []Held
+		movable []Movable
+		needs   compute.Resources
+		want    []compute.InstanceID
+	}{
+		"the other node": {nodes, []Held{{cpus(1), node(0)}},
+			[]Movable{on("old", cpus(3), 1, node(1)), on("young", cpus(3), 2, node(0))}, cpus(4), []compute.InstanceID{"old"}},
+		"either node, and so the younger": {nodes, nil,
+			[]Movable{on("old", cpus(3), 1, node(0)), on("young", cpus(3), 2, node(1))}, cpus(4), []compute.InstanceID{"young"}},
+		"the other card": {cards, []Held{{part, at("0000:01:00.2")}},
+			[]Movable{on("old", part, 1, at("0000:02:00.1")), on("young", part, 2, at("0000:01:00.1"))}, whole,
+			[]compute.InstanceID{"old"}},
+		"a card for its parts": {cards, nil,
+			[]Movable{on("card", whole, 1, at("0000:01:00.0")), on("one", part, 2, at("0000:02:00.1")),
+				on("two", part, 3, at("0000:02:00.2"))},
+			compute.Resources{partClass: 2}, []compute.InstanceID{"card"}},
+	} {
+		got := c.host.Preempt(c.kept, c.movable, c.needs)
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v go, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What a machine has of a class of which the host has none costs nothing, and all of a class costs as much as all of
+// another.
+func TestWhatMachinesCost(t *testing.T) {
+	h := Terms{}.Offer(compute.Inventory{Totals: compute.Resources{compute.VCPU: 16, "CUSTOM_X": 1}}, nil, nil)
+	plain := Movable{Held{Resources: compute.Resources{compute.VCPU: 9}}, "plain", 0, time.Unix(1, 0)}
+	for class, want := range map[compute.ResourceClass]compute.InstanceID{"CUSTOM_OLD": "with", "CUSTOM_X": "plain"} {
+		with := Movable{Held{Resources: compute.Resources{compute.VCPU: 7, class: 1}}, "with", 0, time.Unix(0, 0)}
+		got := h.Preempt(nil, []Movable{plain, with}, compute.Resources{compute.VCPU: 7})
+		if !slices.Equal(got, []compute.InstanceID{want}) {
+			t.Errorf("%v go beside one with %s, want %s", got, class, want)
+		}
+	}
+}
+
+// Where the fewest are not found, the smallest stay.
+func TestTheSmallestStay(t *testing.T) {
+	h := ofCPUs(11)
+	c := &choice{rest: h.Room(), movable: movable(5, 3, 3), needs: compute.Resources{compute.VCPU: 6}, total: h.empty.free}
+	if got := c.irredundant(); !slices.Equal(got, []int{1, 0}) {
+		t.Errorf("%v go", got)
 	}
 }

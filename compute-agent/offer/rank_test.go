@@ -183,8 +183,30 @@ func TestExtraByRank(t *testing.T) {
 		all = append(all, c)
 	}
 	all[7].Priority, all[8].Since = high, time.Time{}
-	sortExtra(all)
-	if all[0].Queue != "h" || all[8].Queue != "i" {
-		t.Errorf("%+v", all)
+	for range 2 {
+		slices.Reverse(all)
+		sortExtra(all)
+		if diff := cmp.Diff([]compute.QueueName{"h", "a", "b", "c", "d", "e", "f", "g", "i"}, inTurn(all)); diff != "" {
+			t.Error(diff)
+		}
 	}
+	// Where all is of one class it goes by chance, so that not all hosts look at the same queues.
+	for i := range all {
+		all[i].Lies = Lies{Priority: low, Since: epochZero.Add(time.Duration(9-i) * time.Minute), Most: 1}
+		all[i].Order = uint64(i)
+	}
+	all[0].Lies = Lies{Priority: normal} // of which nothing is known
+	want := inTurn(all)
+	slices.Reverse(all)
+	if sortExtra(all); !slices.Equal(inTurn(all), want) {
+		t.Errorf("%v, want %v", inTurn(all), want)
+	}
+}
+
+// inTurn are the queues of candidates in their order.
+func inTurn(all []Candidate) (out []compute.QueueName) {
+	for _, c := range all {
+		out = append(out, c.Queue)
+	}
+	return out
 }

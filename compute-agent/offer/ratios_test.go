@@ -33,6 +33,9 @@ func TestRatios(t *testing.T) {
 	if diff := cmp.Diff(has, Ratios(nil).Of(has)); diff != "" {
 		t.Errorf("without ratios: %s", diff)
 	}
+	if diff := cmp.Diff(has, Ratios{compute.MemoryMB: 2}.Of(has)); diff != "" {
+		t.Errorf("of a class that is not there: %s", diff)
+	}
 	half := Ratios{compute.VCPU: 0.5}.Of(has)
 	if half.Totals[compute.VCPU] != 2 || half.Reserved[compute.VCPU] != 1 {
 		t.Errorf("half of it: %v", half)

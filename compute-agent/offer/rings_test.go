@@ -280,3 +280,33 @@ func TestAdviceThatIsReadLateIsOld(t *testing.T) {
 	advise(100*time.Second, 120*time.Second)
 	rung(120*time.Second+compute.RingsLast-1, true)
 }
+
+// Since when work waits by what rings say: as the ring says, or since it; where the host waits for work, since now; and
+// not at all once the ring is over.
+func TestSinceWhenByRings(t *testing.T) {
+	const second = time.Second
+	old := epochZero.Add(-time.Hour)
+	for _, c := range []struct {
+		what string
+		look compute.Look
+		at   time.Duration
+		want time.Time
+	}{
+		{"a look", compute.Look{}, 9 * second, epochZero},
+		{"a look at what is old", compute.Look{Oldest: old}, 9 * second, old},
+		{"a look that is over", compute.Look{Oldest: old}, owed, time.Time{}},
+		{"a hold", compute.Look{Hold: 15 * second}, 9 * second, epochZero.Add(9 * second)},
+		{"a hold for what is old", compute.Look{Hold: 15 * second, Oldest: old}, 9 * second, old},
+		{"a hold that is over", compute.Look{Hold: 15 * second, Oldest: old}, 15 * second, time.Time{}},
+	} {
+		var r Rings
+		c.look.Queue = "q"
+		r.Ring(c.look, false, epochZero)
+		if got := r.Since("q", epochZero.Add(c.at)); !got.Equal(c.want) {
+			t.Errorf("%s: since %s, want %s", c.what, got, c.want)
+		}
+		if got := r.Since("other", epochZero); !got.IsZero() {
+			t.Errorf("%s: another since %s", c.what, got)
+		}
+	}
+}

@@ -379,8 +379,9 @@ func TestNodesAreCounted(t *testing.T) {
 	}
 	for _, n := range split([]compute.NUMANode{{ID: 0}, {ID: 1}}, compute.Resources{compute.VCPU: 8,
 		compute.MemoryMB: 8}, nil, nil) {
-		if n.free[compute.VCPU] != 0 || n.free[compute.MemoryMB] != 0 {
-			t.Errorf("a node without anything has %v", n.free)
+		if n.free[compute.VCPU] != 0 || n.free[compute.MemoryMB] != 0 || n.shares[compute.VCPU] != 0 ||
+			n.shares[compute.MemoryMB] != 0 {
+			t.Errorf("a node without anything has %v: %v", n.free, n.shares)
 		}
 	}
 }

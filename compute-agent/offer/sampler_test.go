@@ -67,7 +67,8 @@ func TestWhatIsSampled(t *testing.T) {
 	sampled := func(deep bool, oldest time.Time) {
 		t.Helper()
 		got := l.Sample(plenty, 0.5, epochZero)
-		if len(got) != 1 || got[0].Deep != deep || !got[0].Oldest.Equal(oldest) || got[0].Extra {
+		if len(got) != 1 || got[0].Deep != deep || !got[0].Oldest.Equal(oldest) || got[0].Extra ||
+			!got[0].Since.Equal(oldest) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -214,6 +215,117 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 	l.Advise(advice(2, 8, 0), epochZero)
 	if l.Sample(plenty, 0.5, epochZero); l.share != 2 {
 		t.Errorf("it would wait on %v queues, want 2", l.share)
+	}
+	l.Advise(advice(9, 8, 0), epochZero)
+	l.Advise(advice(3, 8, 0), epochZero) // which is all
+	l.Forget("q001")
+	l.current = false
+	if l.Sample(plenty, 0.5, epochZero); l.share != 2 {
+		t.Errorf("it would wait on %v queues, want 2 still", l.share)
+	}
+}
+
+// Advice of some queues leaves what is known of the others; and a list that is read again leaves the sample of an epoch.
+func TestWhatIsNotNamedStays(t *testing.T) {
+	l := told(2, 0)
+	l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1 << 30}}}, epochZero)
+	if got := l.Sample(plenty, 0.5, epochZero); len(got) != 0 {
+		t.Errorf("it waits on %v", listed(got))
+	}
+	for h := range 50 {
+		l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+		l.Advise(advice(100, 100, 0), epochZero)
+		before := inOrder(l.sampleAll(many(100), 0.5, epochZero))
+		all := many(101)
+		slices.Reverse(all)
+		l.List(all[1:])
+		if after := inOrder(l.Sample(plenty, 0.5, epochZero)); !slices.Equal(before, after) {
+			t.Errorf("h%d waits on %v, and then on %v", h, before, after)
+		}
+	}
+}
+
+// Work in a queue that full advice does not name is not known any more.
+func TestFullAdviceForgetsWork(t *testing.T) {
+	l := told(2, 1<<40)
+	l.Advise(advice(1, 1<<30, 1<<40), epochZero)
+	for _, c := range l.Sample(plenty, 0.5, epochZero) {
+		if c.Deep != (c.Queue == "q000") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// How likely a host waits: as many hosts as should, but fewer where each would wait on more queues than it may, and two
+// at least; with what lies there one more for each.
+func TestChances(t *testing.T) {
+	for _, c := range []struct {
+		share     Share
+		eligible  uint32
+		depth     uint64
+		own, both float64 // hosts
+	}{
+		{0, 1000, 0, 8, 8}, {0, 1000, 5, 8, 13}, {1, 1000, 5, 8, 13}, {3, 1000, 0, 8, 8}, {6, 1000, 0, 4, 4}, {6, 1000, 5, 4, 13},
+		{30, 1000, 0, 2, 2}, {3, 4000, 0, 4, 4}, {6, 250, 0, 8, 8}, {0.5, 1_000_000, 0, 2, 2}, {0, 4, 0, 4, 4}, {0, 9, 9, 8, 9},
+	} {
+		own, all := c.share.Chances(compute.QueueAdvice{Eligible: c.eligible, Depth: c.depth})
+		if n := float64(c.eligible); math.Abs(own*n-c.own) > 1e-6 || math.Abs(all*n-c.both) > 1e-6 {
+			t.Errorf("%+v: %v, %v hosts", c, own*n, all*n)
+		}
+	}
+	var s Share
+	s.Add(compute.QueueAdvice{Eligible: 16, Depth: 100})
+	s.Add(compute.QueueAdvice{Eligible: 4})
+	if s != 1.5 {
+		t.Errorf("a host waits on %v queues", s)
+	}
+	for w, want := range map[compute.Weigher]float64{compute.Spread: 0.7, compute.Pack: 0.3} {
+		if got := Chance(w, 0.5, 0.1); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", w, got, want)
+		}
+	}
+}
+
+// What is known of the work in a queue, and for how long.
+func TestWhatIsKnownOfWork(t *testing.T) {
+	l := NewSampler("h", compute.Spread)
+	since := epochZero.Add(-time.Minute)
+	l.Advise(compute.Advice{At: epochZero, About: []compute.QueueAdvice{
+		{Queue: "late", Eligible: 1, Depth: 1, Oldest: since, Late: true}, {Queue: "soon", Eligible: 1, Depth: 2},
+		{Queue: "none", Eligible: 1, Late: true},
+	}}, epochZero)
+	if !l.Late("late") || l.Late("soon") || l.Late("none") || l.Late("other") || !l.Oldest("late").Equal(since) {
+		t.Error("which queues are late")
+	}
+	known, unknown := Lies{high, since, 1}, Lies{Priority: high}
+	check := func(what string, q compute.QueueName, after time.Duration, want Lies) {
+		t.Helper()
+		if got := l.Lies(q, high, epochZero.Add(after)); got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	check("work", "late", 0, known)
+	check("no work", "none", 0, unknown)
+	check("work that was known just now", "late", stale-1, known)
+	check("work that was known", "late", stale, unknown)
+	if l.Refuted("late", epochZero) {
+		t.Error("it was not looked for yet")
+	}
+	l.Refute("late", epochZero)
+	check("work that was looked for in vain", "late", 0, unknown)
+	if !l.Refuted("late", epochZero.Add(Epoch-1)) || l.Refuted("late", epochZero.Add(Epoch)) || l.Refuted("soon", epochZero) {
+		t.Error("for how long it was")
+	}
+}
+
+// Within an epoch a host that is rung polls the same queues each time.
+func TestShortPollsStay(t *testing.T) {
+	l := polling(100)
+	want := l.shortPoll(0, every, every)
+	for range 20 {
+		if got := l.shortPoll(0, every, every); !slices.Equal(got, want) {
+			t.Fatalf("it polls %v, and then %v", want, got)
+		}
 	}
 }
 
