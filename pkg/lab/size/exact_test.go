@@ -3,6 +3,7 @@
 package size
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestBoundsOfOptions(t *testing.T) {
 		c.change(&o)
 		var field string
 		err := o.Check()
-		if e, is := err.(*compute.Error); is {
+		if e := (*compute.Error)(nil); errors.As(err, &e) {
 			field = e.Field
 		}
 		if field != c.name || (err == nil) != (c.name == "") {
