@@ -377,6 +377,7 @@ func (l *Sampler) Forget(q compute.QueueName) {
 	delete(l.refuted, q)
 	if i, listed := l.at[q]; listed {
 		l.entries[i].news, l.entries[i].advised = compute.QueueAdvice{}, false
+		l.current = false
 	}
 }
 

@@ -218,8 +218,8 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 	}
 	l.Advise(advice(9, 8, 0), epochZero)
 	l.Advise(advice(3, 8, 0), epochZero) // which is all
+	l.Sample(plenty, 0.5, epochZero)
 	l.Forget("q001")
-	l.current = false
 	if l.Sample(plenty, 0.5, epochZero); l.share != 2 {
 		t.Errorf("it would wait on %v queues, want 2 still", l.share)
 	}

@@ -164,6 +164,15 @@ func TestHostsThatMakeRoomSoon(t *testing.T) {
 	w.gone["h02"], w.saving["h02"], w.begins = true, nil, map[compute.HostID]bool{"h02": true}
 	w.wait("other", "b")
 	w.want(w.pass(31*time.Second), "h00 saves other")
+
+	w = begin()
+	w.wait("other")
+	w.want(w.pass(0), "h02 makes room for q")
+	w.pass(time.Second) // it has said that it does
+	w.moves = map[compute.HostID]bool{"h03": true}
+	w.gone["h02"], w.saving["h02"], w.begins = true, nil, map[compute.HostID]bool{"h02": true}
+	w.wait("other", "b")
+	w.want(w.pass(31*time.Second), "h03 makes room for other")
 }
 
 // Work is late though there is no host at all; what none may have is late for nobody.

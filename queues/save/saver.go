@@ -345,8 +345,8 @@ func (s *Saver) busy() (busy, idle map[compute.HostID]bool, stuck int) {
 	s.world.EachSaver(func(h compute.HostID, says compute.Saving, _ time.Time) { note(h, says.Preempt) })
 	for _, q := range s.queues {
 		for h, x := range q.savers {
-			asked := s.asked(q.name, h)
-			if note(h, asked || x.away); x.preempt && x.said && !asked {
+			makes := x.away || s.asked(q.name, h)
+			if note(h, makes); x.preempt && x.said && !makes {
 				stuck++
 			}
 		}
