@@ -227,7 +227,7 @@ func (g *generator) boot(at Seconds) {
 	w := g.s.World
 	boot := compute.Boot{Flavor: pick(g, w.Flavors...).Name, Attempts: compute.Attempt(1 + g.IntN(4))}
 	switch {
-	case len(w.Axes) > 0 && g.chance(0.3):
+	case len(w.Axes) > 0 && g.chance(0.3) && w.Axes[0].Axis == "gpu": // in worlds of zones there is none
 		boot.Flavor, boot.With = "m1.small", compute.Choices{"gpu": "a100"}
 	case g.chance(0.1):
 		boot.Host = pick(g, w.Hosts...).ID
