@@ -68,6 +68,23 @@ func TestTheNextAttemptBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestTheNextAttemptIsAsLarge: what a dead host had is built elsewhere with what it was given, whatever its flavor has
+// become since. That is what its quota counts, and what its user asked for.
+func TestTheNextAttemptIsAsLarge(t *testing.T) {
+	s := newStory(t)
+	s.tell(t, "boot 1\nclaim 1 host=h1\nstarted 1 host=h1")
+	was := s.state.Instance(long("1")).Resources
+	larger, q := s.view.Flavors["m1.small"], s.view.Queues["m1.small"]
+	larger.Resources = compute.Resources{compute.VCPU: 2}
+	q.Resources = larger.Resources
+	s.view.Flavors["m1.small"], s.view.Queues["m1.small"] = larger, q
+	s.tell(t, "list m1.small\nfence host=h1")
+	b, is := s.builds[long("1")], s.state.Instance(long("1"))
+	if b.Attempt != 2 || !is.Resources.Equal(was) || !b.Resources.Equal(was) {
+		t.Errorf("it had %s; now it has %s, and attempt %d is published with %s", was, is.Resources, b.Attempt, b.Resources)
+	}
+}
+
 // TestRequestsThatMakeNoSenseAreRejected: and nothing is written about them.
 func TestRequestsThatMakeNoSenseAreRejected(t *testing.T) {
 	boot := &compute.Boot{Flavor: "m1.small"}
