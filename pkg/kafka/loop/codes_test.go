@@ -95,6 +95,36 @@ func (l *looping) ours(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle
 // was lost is found out by the session's time-out.
 const soon = DefaultSessionTimeout + 5*time.Second
 
+// Brokers are away for longer than a turn is tried: the turn is undone, and its partition cannot be taken back either
+// because nothing is written, or because the group's positions are not said. Once that is over the loop does not wait
+// out a long pause: it decides within the 5 s that the simulation asks for (0041).
+func TestWritesComeBackAtOnce(t *testing.T) {
+	const atOnce = 5 * time.Second
+	for key, code := range map[kmsg.Key]*kerr.Error{
+		kmsg.Produce: kerr.NotEnoughReplicas, kmsg.OffsetFetch: kerr.CoordinatorNotAvailable,
+	} {
+		t.Run(key.Name(), func(t *testing.T) {
+			brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
+				l := newLooping(t, c)
+				l.start(t)
+				l.decided(t)
+				unwritten, last := l.ours(kmsg.Produce, kerr.NotEnoughReplicas, -1), l.ours(key, code, -1)
+				l.send(t)
+				brokertest.Passes(DefaultTurnTimeout + time.Second)
+				unwritten.Remove()
+				brokertest.Passes(5 * time.Second)
+				last.Remove()
+				began := time.Now()
+				l.decided(t)
+				if took := time.Since(began); took > atOnce || l.gains[1] != 2 {
+					t.Errorf("it is decided %v later, and the partition was gained %d times", took, l.gains[1])
+				}
+				l.end(t)
+			})
+		})
+	}
+}
+
 // Whatever of that a loop hears while it takes its partitions over, it has them
 // soon, and has missed nothing.
 func TestTakeoverPassesEveryError(t *testing.T) {
