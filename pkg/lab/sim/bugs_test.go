@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The bugs that make sim-teeth plants can be planted in the code as it is: a change of lines that a
@@ -35,9 +37,56 @@ func TestPlantedBugsApply(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsCompile: git applies a patch whose lines have moved wherever lines like those around it are, be it into a
-// comment, and what does not compile breaks no rule. Each patch is applied to copies of the files that it changes, and
-// their packages are type-checked in memory. To build the packages of one patch after the other would take many minutes.
+var (
+	bugRow     = regexp.MustCompile(`(?m)^\| (\w+) \| .* \| (.*) \|$`)
+	namedTests = regexp.MustCompile("((?:`Test[^`]+`[^`]*)+) of `([^`]+)`")
+	namedTest  = regexp.MustCompile("`(Test\\w+)[^`]*`")
+)
+
+// TestPlantedBugsAreListed: the table has each bug once, in order, and the tests that make bugs-named runs are there.
+func TestPlantedBugsAreListed(t *testing.T) {
+	table, err := os.ReadFile("testdata/bugs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bugs, listed []string
+	for _, patch := range plantedBugs(t) {
+		bugs = append(bugs, strings.TrimSuffix(filepath.Base(patch), ".patch"))
+	}
+	for _, row := range bugRow.FindAllStringSubmatch(string(table), -1)[1:] {
+		listed = append(listed, row[1])
+		known := 0
+		for _, tests := range namedTests.FindAllStringSubmatch(row[2], -1) {
+			for _, test := range namedTest.FindAllStringSubmatch(tests[1], -1) {
+				if known++; !hasTest(t, filepath.Join("..", "..", "..", tests[2]), test[1]) {
+					t.Errorf("%s: %s has no %s", row[1], tests[2], test[1])
+				}
+			}
+		}
+		if known != len(namedTest.FindAllString(row[0], -1)) {
+			t.Errorf("%s: say `TestName` of `folder`, in the third column", row[1])
+		}
+	}
+	if diff := cmp.Diff(bugs, listed); diff != "" {
+		t.Errorf("patches (-) and rows (+): %s", diff)
+	}
+}
+
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && bytes.Contains(text, []byte("\nfunc "+name+"("))
+	})
+}
+
+// TestPlantedBugsCompile: git applies a patch whose lines have moved wherever lines are like those around them, be it
+// into a comment, and what does not compile breaks no rule. Each patch is applied to copies of the files that it
+// changes, and their packages are type-checked in memory: to build them for each patch would take many minutes.
 func TestPlantedBugsCompile(t *testing.T) {
 	root := repository(t)
 	c := newTypeChecker(t, root)
@@ -158,7 +207,8 @@ func newTypeChecker(t *testing.T, root string) *typeChecker {
 			c.packages = append(c.packages, p)
 		}
 	}
-	c.compiled = importer.ForCompiler(c.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	c.compiled = importer.ForCompiler(c.files, "gc", open)
 	return c
 }
 
