@@ -10,7 +10,7 @@ GOSEC_VERSION := v2.30.0
 NFPM_VERSION := v2.45.2
 CYCLONEDX_VERSION := v1.10.0
 
-.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln gosec graphs reference lint fmt proto proto-check clean
+.PHONY: build release image demo dev test test-all sim sim-teeth bugs-named mutate chaos chaos-full upgrade fuzz vuln gosec graphs reference lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -65,6 +65,9 @@ sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/
 
 sim-teeth: ## plants each bug of pkg/lab/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
 	pkg/lab/sim/testdata/bugs/try $(N)
+
+bugs-named: ## plants each of these bugs that has a test of its own, or those that BUGS names, and says which of the tests see theirs
+	pkg/lab/sim/testdata/bugs/named $(BUGS)
 
 PKG ?= ./compute-agent/offer
 
