@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/berth-project/berth/pkg/compute"
 	pb "github.com/berth-project/berth/pkg/wire/berthv1"
@@ -119,7 +118,10 @@ func misread(x Reread, w Written) string {
 			i.Boot.OnNoCapacity.String(),
 		},
 		{"group", b.GetGroup(), string(i.Boot.Group())},
-		{"priority", otherwise(b.GetPriority().String(), "PRIORITY_", "NORMAL"), strings.ToUpper(i.Boot.Priority().String())},
+		{
+			"priority", strings.ToLower(otherwise(b.GetPriority().String(), "PRIORITY_", "NORMAL")),
+			i.Boot.Priority().String(),
+		},
 		{"required", fmt.Sprint(m.GetRequired()), fmt.Sprint(i.Required)},
 		{"forbidden", fmt.Sprint(m.GetForbidden()), fmt.Sprint(i.Forbidden)},
 		{"journal", m.GetJournal(), string(i.Journal)},
@@ -130,14 +132,14 @@ func misread(x Reread, w Written) string {
 		{"power reason", m.GetPowerReason().GetCode(), codeOf(i.Stopped)},
 		{"failures", failuresIn(m), failuresOf(i.Failures)},
 		{"delete", fmt.Sprint(m.GetDelete()), fmt.Sprint(i.Delete)},
-		{"end of the wait", when(m.GetDeadline()), whenOf(i.Deadline)},
-		{"publish_at", when(m.GetPublishAt()), whenOf(i.PublishAt)},
-		{"accepted_at", when(m.GetAcceptedAt()), whenOf(i.AcceptedAt)},
-		{"queued_at", when(m.GetQueuedAt()), whenOf(i.QueuedAt)},
-		{"starting_at", when(m.GetStartingAt()), whenOf(i.StartingAt)},
-		{"active_at", when(m.GetActiveAt()), whenOf(i.ActiveAt)},
-		{"ended_at", when(m.GetEndedAt()), whenOf(i.EndedAt)},
-		{"changed_at", when(m.GetChangedAt()), whenOf(i.ChangedAt)},
+		{"end of the wait", nanos(m.GetDeadline().AsTime()), nanos(i.Deadline)},
+		{"publish_at", nanos(m.GetPublishAt().AsTime()), nanos(i.PublishAt)},
+		{"accepted_at", nanos(m.GetAcceptedAt().AsTime()), nanos(i.AcceptedAt)},
+		{"queued_at", nanos(m.GetQueuedAt().AsTime()), nanos(i.QueuedAt)},
+		{"starting_at", nanos(m.GetStartingAt().AsTime()), nanos(i.StartingAt)},
+		{"active_at", nanos(m.GetActiveAt().AsTime()), nanos(i.ActiveAt)},
+		{"ended_at", nanos(m.GetEndedAt().AsTime()), nanos(i.EndedAt)},
+		{"changed_at", nanos(m.GetChangedAt().AsTime()), nanos(i.ChangedAt)},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("has %s %s, and was observed with %s", f.name, short(f.got), short(f.want))
@@ -163,24 +165,20 @@ func codeOf(r *compute.Reason) string {
 
 func failuresIn(m *pb.Instance) (text string) {
 	for _, f := range m.GetFailures() {
-		text += fmt.Sprintln(f.GetHost(), f.GetAttempt(), f.GetMessage(), when(f.GetAt()))
+		text += fmt.Sprintln(f.GetHost(), f.GetAttempt(), f.GetMessage(), nanos(f.GetAt().AsTime()))
 	}
 	return text
 }
 
 func failuresOf(all []compute.Failure) (text string) {
 	for _, f := range all {
-		text += fmt.Sprintln(f.Host, f.Attempt, f.Message, whenOf(f.At))
+		text += fmt.Sprintln(f.Host, f.Attempt, f.Message, nanos(f.At))
 	}
 	return text
 }
 
-// when is a time of a record, in nanoseconds; one that is not there is 0.
-func when(t *timestamppb.Timestamp) string {
-	return strconv.FormatInt(t.AsTime().UnixNano(), 10)
-}
-
-func whenOf(t time.Time) string {
+// nanos is a time in nanoseconds; protobuf has 0 for one that is not there.
+func nanos(t time.Time) string {
 	if t.IsZero() {
 		return "0"
 	}

@@ -208,15 +208,13 @@ func (s *Stats) share(r *Recording) {
 	for _, kind := range r.Schedule.Kinds() {
 		planned[kind] = true
 	}
-	of := map[string]bool{}
 	for kind, n := range r.Came {
-		first, _, _ := strings.Cut(kind, " ")
-		came[sortOf(kind)], of[first] = came[sortOf(kind)] || n > 0, of[first] || n > 0
+		came[sortOf(kind)] = came[sortOf(kind)] || n > 0
 	}
 	for _, kind := range r.Schedule.Always() {
 		came[kind] = true
 	}
-	if planned[schedule.UnreadHosts] && of[schedule.FaultLink] && of[schedule.FaultWord] {
+	if of, _ := firsts(r.Came); planned[schedule.UnreadHosts] && of[schedule.FaultLink] > 0 && of[schedule.FaultWord] > 0 {
 		came[schedule.UnreadHosts] = true
 	}
 	if w := r.Schedule.World; w.Later {
