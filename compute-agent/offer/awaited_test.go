@@ -42,9 +42,11 @@ func TestWhatIsAwaited(t *testing.T) {
 		sessions []Session
 		want     string // what is listed in each session; ! is what is awaited
 	}{
-		{"what yields keeps nothing away", 3, 4, []Session{idle(many), idle(needing(l, 2)), idle(needing(unknown("x", 0), 1))},
+		{"what yields keeps nothing away", 3, 4, []Session{idle(many), idle(needing(l, 2)),
+			idle(needing(unknown("x", 0), 1))},
 			"[h]! [] [x]"},
-		{"what is known and has no room does", 4, 4, []Session{open(1), idle(needing(h, 4)), idle(needing(l, 2))}, "[] [] []"},
+		{"what is known and has no room does", 4, 4, []Session{open(1), idle(needing(h, 4)), idle(needing(l, 2))},
+			"[] [] []"},
 		{"of one class it does not", 4, 4, []Session{open(1), idle(needing(h, 4)), idle(needing(h2, 2))}, "[] [] [h2]"},
 		{"nor what is not known", 6, 9,
 			[]Session{open(1), idle(h), idle(l), idle(needing(unknown("u", 0), 6)), idle(needing(unknown("v", 1), 1))},
@@ -56,7 +58,8 @@ func TestWhatIsAwaited(t *testing.T) {
 		{"what has room in an open session", 3, 4,
 			[]Session{idle(many), open(1, after(needing(l, 2), 1)), idle(needing(unknown("x", 0), 1))}, "[h] [] []"},
 		{"what was not left out in an open session", 4, 4, []Session{open(1, needing(h, 4)), idle(needing(l, 3))}, "[] [l]"},
-		{"what is behind, and of no class", 3, 9, []Session{idle(behind), idle(many), idle(h2), open(0, after(needing(l, 9), 1))},
+		{"what is behind, and of no class", 3, 9, []Session{idle(behind), idle(many), idle(h2),
+			open(0, after(needing(l, 9), 1))},
 			"[b] [h] [h2] []"},
 		{"of two classes, the last of its own", 3, 9,
 			[]Session{idle(lying("l", low, 30, 1)), idle(many), idle(h2)}, "[l]! [h]! []"},
@@ -90,7 +93,8 @@ func TestWhatIsAwaited(t *testing.T) {
 	}
 }
 
-// A list that is full ends by itself; one with what nobody tells of, and this host has not looked at for long, ends soon.
+// A list that is full ends by itself; one with what nobody tells of, and this host has not looked at for long, ends
+// soon.
 func TestListsThatEndSoon(t *testing.T) {
 	var all []Candidate
 	for n := range MostListed {

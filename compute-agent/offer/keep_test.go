@@ -106,7 +106,8 @@ func TestKeepOnWhichNode(t *testing.T) {
 	} {
 		h := numaHost(Terms{OneNode: true})
 		needs := c.needs.Clone()
-		kept := h.Room(Held{c.used[0], compute.Place{Nodes: []int{0}}}, Held{c.used[1], compute.Place{Nodes: []int{1}}}).Keep(needs)
+		kept := h.Room(Held{c.used[0], compute.Place{Nodes: []int{0}}},
+			Held{c.used[1], compute.Place{Nodes: []int{1}}}).Keep(needs)
 		if got := [2]int64{kept.nodes[0].free[compute.VCPU], kept.nodes[1].free[compute.VCPU]}; got != c.left {
 			t.Errorf("%s: processors left on nodes are %v, want %v", what, got, c.left)
 		}

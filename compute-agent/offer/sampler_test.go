@@ -225,7 +225,8 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-// Advice of some queues leaves what is known of the others; and a list that is read again leaves the sample of an epoch.
+// Advice of some queues leaves what is known of the others; and a list that is read again leaves the sample of an
+// epoch.
 func TestWhatIsNotNamedStays(t *testing.T) {
 	l := told(2, 0)
 	l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1 << 30}}}, epochZero)
@@ -265,8 +266,10 @@ func TestChances(t *testing.T) {
 		depth     uint64
 		own, both float64 // hosts
 	}{
-		{0, 1000, 0, 8, 8}, {0, 1000, 5, 8, 13}, {1, 1000, 5, 8, 13}, {3, 1000, 0, 8, 8}, {6, 1000, 0, 4, 4}, {6, 1000, 5, 4, 13},
-		{30, 1000, 0, 2, 2}, {3, 4000, 0, 4, 4}, {6, 250, 0, 8, 8}, {0.5, 1_000_000, 0, 2, 2}, {0, 4, 0, 4, 4}, {0, 9, 9, 8, 9},
+		{0, 1000, 0, 8, 8}, {0, 1000, 5, 8, 13}, {1, 1000, 5, 8, 13}, {3, 1000, 0, 8, 8}, {6, 1000, 0, 4, 4},
+		{6, 1000, 5, 4, 13},
+		{30, 1000, 0, 2, 2}, {3, 4000, 0, 4, 4}, {6, 250, 0, 8, 8}, {0.5, 1_000_000, 0, 2, 2}, {0, 4, 0, 4, 4},
+		{0, 9, 9, 8, 9},
 	} {
 		own, all := c.share.Chances(compute.QueueAdvice{Eligible: c.eligible, Depth: c.depth})
 		if n := float64(c.eligible); math.Abs(own*n-c.own) > 1e-6 || math.Abs(all*n-c.both) > 1e-6 {
@@ -313,7 +316,8 @@ func TestWhatIsKnownOfWork(t *testing.T) {
 	}
 	l.Refute("late", epochZero)
 	check("work that was looked for in vain", "late", 0, unknown)
-	if !l.Refuted("late", epochZero.Add(Epoch-1)) || l.Refuted("late", epochZero.Add(Epoch)) || l.Refuted("soon", epochZero) {
+	if !l.Refuted("late", epochZero.Add(Epoch-1)) || l.Refuted("late", epochZero.Add(Epoch)) ||
+		l.Refuted("soon", epochZero) {
 		t.Error("for how long it was")
 	}
 }

@@ -131,6 +131,7 @@ func TestGoes(t *testing.T) {
 	x, _ = DefaultRules().Step(x, Preempt{"q"}, now)
 	check("another")
 	now = now.Add(time.Hour)
-	x = DefaultRules().Reconcile([]Task{x}, []Machine{{Instance: "i", Attempt: 1, Claim: "c", Launched: true}}, now)[0].Task
+	x = DefaultRules().Reconcile([]Task{x}, []Machine{{Instance: "i", Attempt: 1, Claim: "c", Launched: true}},
+		now)[0].Task
 	check("a restart")
 }

@@ -59,7 +59,8 @@ func TestRequestCheck(t *testing.T) {
 		"boot": {Op: OpBoot}, "flavor": {Op: OpBoot, Boot: &Boot{}}, "change": {Op: OpChange}, "metadata": {
 			Op: OpChange, Change: &Change{Set: map[string]string{"": "a"}},
 		},
-		"reserve": {Op: OpReserve}, "reservation": {Op: OpReserve, Reserve: &Reserve{}}, "set": {Op: OpBootSet}, "operation": {},
+		"reserve": {Op: OpReserve}, "reservation": {Op: OpReserve, Reserve: &Reserve{}}, "set": {Op: OpBootSet},
+		"operation": {},
 	} {
 		r.Project, r.Instance = "p", id(1)
 		refuses(t, "no "+field, r.Check(), field)
@@ -304,7 +305,8 @@ func TestErrors(t *testing.T) {
 	reason := &Reason{Code: HostLost}
 	long := strings.Repeat("v", 120)
 	for want, e := range map[string]*Error{
-		`op: f "v": is odd; mend it: EOF`:  {Op: "op", Field: "f", Value: "v", Message: "is odd", Remedy: "mend it", Cause: io.EOF},
+		`op: f "v": is odd; mend it: EOF`: {Op: "op", Field: "f", Value: "v", Message: "is odd", Remedy: "mend it",
+			Cause: io.EOF},
 		"is odd":                           {Message: "is odd", Value: "v"},
 		`f "v" is not valid`:               {Field: "f", Value: "v"},
 		"HostLost":                         {Reason: reason, Kind: KindQuota},

@@ -26,7 +26,8 @@ func TestFates(t *testing.T) {
 		fate Fate
 		why  ReasonCode
 	}
-	rebuilt, waits, lost, deleted := want{FateRebuilt, ""}, want{FateWaits, ""}, want{FateEnded, HostLost}, want{FateDeleted, ""}
+	rebuilt, waits, lost, deleted := want{FateRebuilt, ""}, want{FateWaits, ""}, want{FateEnded, HostLost},
+		want{FateDeleted, ""}
 	away := want{FateEnded, PinnedHostUnavailable}
 	for what, c := range map[string]struct {
 		state State
@@ -85,7 +86,8 @@ func TestFatesOfSets(t *testing.T) {
 		"it has not run": {
 			[]*Instance{member(1, StateActive, time.Time{}, "h")},
 			[]*Instance{member(1, StateActive, time.Time{}, "h"), member(2, StateActive, ran, "")},
-			[]Foreseen{{Becomes: FateEnded, Reason: HostLost}, {Becomes: FateDeleted, Reason: SetFailed}}, []InstanceID{id(1), id(2)},
+			[]Foreseen{{Becomes: FateEnded, Reason: HostLost}, {Becomes: FateDeleted, Reason: SetFailed}},
+			[]InstanceID{id(1), id(2)},
 		},
 		"others have not": {
 			[]*Instance{member(3, StateActive, ran, "h"), member(1, StateStarting, time.Time{}, "")},
@@ -94,7 +96,8 @@ func TestFatesOfSets(t *testing.T) {
 				member(2, StateQueued, time.Time{}, ""), member(1, StateStarting, time.Time{}, ""),
 			},
 			[]Foreseen{ // 1 was to be built anew
-				{Becomes: FateEnded, Reason: SetFailed}, {Becomes: FateEnded, Reason: HostLost}, {Becomes: FateEnded, Reason: SetFailed},
+				{Becomes: FateEnded, Reason: SetFailed}, {Becomes: FateEnded, Reason: HostLost},
+				{Becomes: FateEnded, Reason: SetFailed},
 				{Becomes: FateDeleted, Reason: SetFailed},
 			}, []InstanceID{id(1), id(3), id(2), id(4)},
 		},

@@ -15,7 +15,8 @@ func TestSelector(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "team=shop": true, "team=lab": false, "team!=shop": false, "team!=lab": true,
 		"tier!=gold": true, "team": true,
-		"tier=": false, "tier!=": true, "tier": false, "!tier": true, "!team": false, "role=": true, "role!=": false, "role": true, "team=shop tier": false,
+		"tier=": false, "tier!=": true, "tier": false, "!tier": true, "!team": false, "role=": true, "role!=": false,
+		"role": true, "team=shop tier": false,
 		"team=shop role": true, "a=b": false, "team=shop=x": false,
 	} {
 		s, err := ParseSelector(strings.Fields(text))

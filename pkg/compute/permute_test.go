@@ -66,12 +66,14 @@ func TestPermutations(t *testing.T) {
 // What is made of a flavor may be changed: nothing of it is shared.
 func TestPermutationsAreCopies(t *testing.T) {
 	axes := map[AxisName]Capability{"gpu": {Axis: "gpu", Values: []CapabilityValue{{Value: "a"}}}}
-	f := Flavor{Name: "f", Resources: Resources{VCPU: 1}, Required: []Trait{"A"}, Forbidden: []Trait{"B"}, Capabilities: []AxisName{"gpu"}}
+	f := Flavor{Name: "f", Resources: Resources{VCPU: 1}, Required: []Trait{"A"}, Forbidden: []Trait{"B"},
+		Capabilities: []AxisName{"gpu"}}
 	all := Permutations(f, axes)
 	for _, q := range all {
 		q.Resources[VCPU], q.Required[0], q.Forbidden[0] = 2, "X", Trait(q.Name)
 	}
-	if f.Resources[VCPU] != 1 || f.Required[0] != "A" || f.Forbidden[0] != "B" || all[0].Forbidden[0] == all[1].Forbidden[0] {
+	if f.Resources[VCPU] != 1 || f.Required[0] != "A" || f.Forbidden[0] != "B" ||
+		all[0].Forbidden[0] == all[1].Forbidden[0] {
 		t.Errorf("%+v, %+v", f, all)
 	}
 }

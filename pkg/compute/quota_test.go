@@ -20,7 +20,8 @@ func TestQuotas(t *testing.T) {
 	}
 	for what, edit := range map[string]func(*Quota){
 		"project": func(q *Quota) { q.Project = "o" }, "limits": func(q *Quota) { q.Limits = Resources{VCPU: 2} },
-		"classes": func(q *Quota) { q.Classes = ClassLimits{PriorityLow: {VCPU: 3}} }, "weight": func(q *Quota) { q.Weight = 1 },
+		"classes": func(q *Quota) { q.Classes = ClassLimits{PriorityLow: {VCPU: 3}} },
+		"weight":  func(q *Quota) { q.Weight = 1 },
 	} {
 		if own.Same(q(edit)) {
 			t.Errorf("another %s is the same", what)

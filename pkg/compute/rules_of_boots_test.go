@@ -38,8 +38,10 @@ func TestRulesOfABoot(t *testing.T) {
 		if diff := cmp.Diff(&c.want, none.Rules); diff != "" {
 			t.Errorf("%s of none: %s", what, diff)
 		}
-		if diff := cmp.Diff(c.want, none.Spread()); diff != "" || none.Placeholder() != c.want.Placeholder || none.In() != c.want.In ||
-			none.Reservation() != c.want.Reservation || none.Set() != c.want.Set || none.IsPlaceholder() != (what == "placeholder") {
+		if diff := cmp.Diff(c.want, none.Spread()); diff != "" || none.Placeholder() != c.want.Placeholder ||
+			none.In() != c.want.In ||
+			none.Reservation() != c.want.Reservation || none.Set() != c.want.Set ||
+			none.IsPlaceholder() != (what == "placeholder") {
 			t.Errorf("%s: read as %+v", what, none.Spread())
 		}
 	}
@@ -125,7 +127,8 @@ func TestInstancesOfReservations(t *testing.T) {
 		"reservation r: its placeholder 00000000-0000-4000-8000-000000000001 is queued, and holds no room yet",
 		"reservation r begins at 2001-09-09T01:46:40Z",
 		"reservation r: the host of placeholder 00000000-0000-4000-8000-000000000001 is to make it in that room",
-		"reservation r: instance 00000000-0000-4000-8000-000000000002 has taken it, and is on a host that does not hold it any " +
+		"reservation r: instance 00000000-0000-4000-8000-000000000002 has taken it, and is on a host " +
+			"that does not hold it any " +
 			"more: hosts are asked for its room once that has ended",
 	}
 	if diff := cmp.Diff(want, says); diff != "" {
@@ -242,7 +245,8 @@ func TestTiers(t *testing.T) {
 	if diff := cmp.Diff(want, q.Tier(PriorityHigh)); diff != "" {
 		t.Error(diff)
 	}
-	if len(Priorities()) != 3 || Priorities()[0] != PriorityHigh || Priority(3).Check() == nil || PriorityHigh.Check() != nil {
+	if len(Priorities()) != 3 || Priorities()[0] != PriorityHigh || Priority(3).Check() == nil ||
+		PriorityHigh.Check() != nil {
 		t.Error("classes")
 	}
 	for p, says := range map[Priority]string{
@@ -255,8 +259,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// A group that spreads its members chooses where the boot does not; one more of a value leaves less room there, and more
-// for others.
+// A group that spreads its members chooses where the boot does not; one more of a value leaves less room there, and
+// more for others.
 func TestSpreadsOfBoots(t *testing.T) {
 	g := Group{Spread: "rack"}
 	for _, c := range []struct {
@@ -293,7 +297,8 @@ func TestSpreadsOfBoots(t *testing.T) {
 
 func TestNoticesInWords(t *testing.T) {
 	n := Notice{Host: "h", Queue: "q", Class: PriorityHigh}
-	want := &Reason{Code: Preempted, Host: "h", Attempt: 2, Detail: "its place was taken for work of priority high in queue q"}
+	want := &Reason{Code: Preempted, Host: "h", Attempt: 2,
+		Detail: "its place was taken for work of priority high in queue q"}
 	if diff := cmp.Diff(want, n.Reason(2)); diff != "" {
 		t.Error(diff)
 	}
@@ -314,7 +319,8 @@ func TestNoticesInWords(t *testing.T) {
 	refuses(t, "what a version to come says", Preemptible{3, 0}.check(PriorityLow), "preemptible.then")
 	refuses(t, "nothing", Preemptible{}.CheckNoSet(), "")
 	for _, said := range []bool{false, true} {
-		if p, err := ClassOf(Preemptible{ThenDelete, 0}, PriorityNormal, said); (err != nil) != said || !said && p != PriorityLow {
+		if p, err := ClassOf(Preemptible{ThenDelete, 0}, PriorityNormal, said); (err != nil) != said ||
+			!said && p != PriorityLow {
 			t.Errorf("said %t: %s, %v", said, p, err)
 		}
 	}

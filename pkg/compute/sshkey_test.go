@@ -49,7 +49,8 @@ func TestSSHKeys(t *testing.T) {
 // A key says of what kind it is, and has something behind that.
 func TestKindOfKey(t *testing.T) {
 	for bytes, want := range map[string]string{
-		"\x00\x00\x00\x01xy": "x", "\x00\x00\x00\x01x": "", "\x00\x00\x00\x00x": "", "\x00\x00\x00": "", "\xff\xff\xff\xffx": "",
+		"\x00\x00\x00\x01xy": "x", "\x00\x00\x00\x01x": "", "\x00\x00\x00\x00x": "", "\x00\x00\x00": "",
+		"\xff\xff\xff\xffx": "",
 	} {
 		if got := kindOfKey(base64.StdEncoding.EncodeToString([]byte(bytes))); got != want {
 			t.Errorf("%q: %q, want %q", bytes, got, want)

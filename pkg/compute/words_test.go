@@ -142,7 +142,8 @@ func TestLimits(t *testing.T) {
 		t.Error(diff)
 	}
 	got := BootLimits()
-	if len(got) != 12 || got[0] != (Limit{"name", "bytes", MaxNameLength}) || got[11].Most != int64(MaxDeadline/time.Second) {
+	if len(got) != 12 || got[0] != (Limit{"name", "bytes", MaxNameLength}) ||
+		got[11].Most != int64(MaxDeadline/time.Second) {
 		t.Errorf("%v", got)
 	}
 }

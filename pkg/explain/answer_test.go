@@ -40,7 +40,8 @@ func TestAnswer(t *testing.T) {
 		t.Error(diff)
 	}
 	if got.Now() != 1 || got.Later() != 4 || got.Never() != 4 || got.Total() != 9 || got.Room != 1 || got.Empty != 10 {
-		t.Errorf("%d now, %d later, %d never of %d, room for %d, empty for %d", got.Now(), got.Later(), got.Never(), got.Total(),
+		t.Errorf("%d now, %d later, %d never of %d, room for %d, empty for %d", got.Now(), got.Later(), got.Never(),
+			got.Total(),
 			got.Room, got.Empty)
 	}
 	if got.first[Full].Host != "h2" {

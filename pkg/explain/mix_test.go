@@ -140,7 +140,8 @@ func TestMixInWords(t *testing.T) {
 	now, disabled := []Host{host("h1", 1)}, []Host{host("h1", 8, in(compute.HostDisabled, ""))}
 	one, two := kind(1, 1).Wanted, kind(1, 2).Wanted
 	some := func(fits, alone int64, change ...func(*MixKind)) MixKind {
-		k := MixKind{Name: "some", Count: 2, Fits: fits, Alone: alone, Before: Hosts(one, now), After: Hosts(two, now), Sums: true}
+		k := MixKind{Name: "some", Count: 2, Fits: fits, Alone: alone, Before: Hosts(one, now), After: Hosts(two, now),
+			Sums: true}
 		for _, f := range change {
 			f(&k)
 		}
@@ -161,9 +162,11 @@ func TestMixInWords(t *testing.T) {
 		{Mix{Kinds: []MixKind{some(2, 2)}, Ahead: 2}, "there is room for all 2 now, behind 2 that wait before them", nil},
 		{Mix{Kinds: []MixKind{some(0, 1)}}, "there is room for 0 of 2 now; of some 0: " + short, []string{smaller}},
 		{Mix{Kinds: []MixKind{some(1, 1)}}, "there is room for 1 of 2 now; of some 1: " + short, []string{most, smaller}},
-		{Mix{Kinds: []MixKind{some(0, 1), some(1, 1)}}, "there is room for 1 of 4 now; of some 0: " + short + "; of some 1: " + short,
+		{Mix{Kinds: []MixKind{some(0, 1), some(1, 1)}},
+			"there is room for 1 of 4 now; of some 0: " + short + "; of some 1: " + short,
 			[]string{fewer, smaller, most}},
-		{Mix{Kinds: []MixKind{some(0, 0), some(2, 2)}}, "there is room for 2 of 4 now; of some 0: " + short, []string{smaller}},
+		{Mix{Kinds: []MixKind{some(0, 0), some(2, 2)}}, "there is room for 2 of 4 now; of some 0: " + short,
+			[]string{smaller}},
 		{Mix{Kinds: []MixKind{some(0, 0, noSums)}}, "there is room for 0 of 2 now; of some 0: " + none, []string{smaller}},
 		{Mix{Kinds: []MixKind{some(0, 0, noSums, later)}}, "there is room for 0 of 2 now; of some 0: " + none, nil},
 		{Mix{Kinds: []MixKind{some(0, 0, unknown)}}, "there is room for 0 of 2 now; of some 0: " + none, nil},

@@ -25,7 +25,8 @@ func TestOneHost(t *testing.T) {
 		want Verdict
 	}{
 		"a class of which none is wanted": {wants(4), host("h1", 8), Verdict{Standing: Fits, Room: 2, Empty: 2}},
-		"another host":                    {wants(4, func(w *Wanted) { w.Host = "h2" }), host("h1", 8), Verdict{Standing: OtherHost}},
+		"another host": {wants(4, func(w *Wanted) { w.Host = "h2" }), host("h1", 8),
+			Verdict{Standing: OtherHost}},
 		"too small": {wants(9), host("h1", 8), Verdict{
 			Standing: TooSmall, Short: compute.Resources{compute.VCPU: 1},
 		}},

@@ -51,12 +51,14 @@ func TestWhenTheNextAttemptBegins(t *testing.T) {
 		i    *compute.Instance
 		want string
 	}{
-		"after a failure": {queued(later(time.Minute), failed), "attempt 1 failed on h9 (host: no luck); attempt 2 begins in 1m" +
-			"\nnext in 1m: attempt 2 of 3" + deadline},
+		"after a failure": {queued(later(time.Minute), failed),
+			"attempt 1 failed on h9 (host: no luck); attempt 2 begins in 1m" +
+				"\nnext in 1m: attempt 2 of 3" + deadline},
 		"for no known reason": {queued(later(time.Minute)), "it waits for its next attempt; attempt 1 begins in 1m" +
 			"\nnext in 1m: attempt 1 of 3" + deadline},
-		"of a set": {queued(later(time.Minute), inSet), "it gave back what it had, and tries again in 1m" + setSays + setNext +
-			deadline},
+		"of a set": {queued(later(time.Minute), inSet),
+			"it gave back what it had, and tries again in 1m" + setSays + setNext +
+				deadline},
 		"of a set, after a failure": {queued(later(time.Minute), inSet, failed),
 			"attempt 1 failed on h9 (host: no luck); attempt 2 begins in 1m" + setSays +
 				"\nnext in 1m: attempt 2 of 3" + setNext + deadline},
@@ -84,8 +86,8 @@ func TestWhatIsToldOfReservations(t *testing.T) {
 	const begins = "\nnext in 1m: the reservation begins"
 	const makes = "\nnext: the host of its placeholder makes it, as soon as there is one" +
 		"\nnext in 2h0m: the reservation ends, and with it what waits for its room"
-	const fails, late = ": it ends in error if the host of its placeholder has not taken it by then (on_no_capacity: fail)",
-		"\nnext in 1h0m: it ends in error if the host of its placeholder has not taken it by then (deadline)"
+	const fails = ": it ends in error if the host of its placeholder has not taken it by then (on_no_capacity: fail)"
+	const late = "\nnext in 1h0m: it ends in error if the host of its placeholder has not taken it by then (deadline)"
 	const asks = "\nyou: see what hosts hold: berth reservation show r, berth explain " + id +
 		"\nyou: boot another one without the reservation, and delete this one"
 	const upgrade = "; if that host is gone for good: berth host forget "
@@ -114,7 +116,8 @@ func TestWhatIsToldOfReservations(t *testing.T) {
 				"\noperator: upgrade the agent of host h1" + upgrade + "h1 --fenced" +
 				"\noperator: upgrade the agent of host h2" + upgrade + "h2 --fenced" +
 				"\noperator: upgrade the agent of host h3" + upgrade + "h3 --fenced"},
-		"held": {Facts{Instance: queued(placeholder, func(i *compute.Instance) { i.State, i.Host = compute.StateActive, "h1" })},
+		"held": {Facts{Instance: queued(placeholder,
+			func(i *compute.Instance) { i.State, i.Host = compute.StateActive, "h1" })},
 			"host h1 holds room for reservation r; nobody has taken it" +
 				"\nnext in 2h0m: the reservation ends, and its room is free again unless it is taken" +
 				"\nyou: boot into it: berth boot --reservation r --name NAME"},
@@ -138,7 +141,8 @@ func TestClassesAreTold(t *testing.T) {
 	of := func(p compute.Priority, change ...func(*compute.Instance)) *compute.Instance {
 		return queued(append(change, func(i *compute.Instance) { i.Boot.Rules = compute.RulesOf("", compute.Set{}, p) })...)
 	}
-	const now1, takes = "1 host can take it now, and none is known to be before it", "\nnext: a host takes it within seconds"
+	const now1, takes = "1 host can take it now, and none is known to be before it",
+		"\nnext: a host takes it within seconds"
 	const late = "1 host could take it, and none has for 10m"
 	const again = "\nnext: it is offered again and again until one takes it"
 	const doctor = "\noperator: look whether queue managers, conductors and brokers are well: berth doctor"
@@ -157,7 +161,8 @@ func TestClassesAreTold(t *testing.T) {
 			"\nnext: its queue is made within seconds, and it is offered there" + deadline},
 		"low": {Facts{Instance: of(compute.PriorityLow)}, now1 + low + takes +
 			"\nnext in 10m: from then on it is served before normal work that comes later" + deadline},
-		"low for long":    {Facts{Instance: of(compute.PriorityLow, waited(compute.PriorityShift))}, late + low + again + deadline + doctor},
+		"low for long": {Facts{Instance: of(compute.PriorityLow, waited(compute.PriorityShift))},
+			late + low + again + deadline + doctor},
 		"low, not booted": {Facts{Instance: of(compute.PriorityLow), Before: true}, now1 + low + takes + deadline},
 		"low, for one host": {Facts{Instance: of(compute.PriorityLow, pinnedTo("h1")), Higher: 1},
 			"it is for host h1 alone, which can take it now\nnext: its host takes it within seconds" + deadline},
@@ -172,8 +177,10 @@ func TestWhatWaitsInWords(t *testing.T) {
 	const full = "no host can take it now: of 1 host 1 full (the nearest is short of 1 processor)"
 	const able = "\nnext: a host takes it within seconds of being able to"
 	const free = "\noperator: free 1 processor on host h1"
-	const now1, takes = "1 host can take it now, and none is known to be before it", "\nnext: a host takes it within seconds"
-	const one, as = "\nnext: hosts take one after the other", "\nnext: hosts take one after the other, as far as there is room"
+	const now1, takes = "1 host can take it now, and none is known to be before it",
+		"\nnext: a host takes it within seconds"
+	const one, as = "\nnext: hosts take one after the other",
+		"\nnext: hosts take one after the other, as far as there is room"
 	const behind = "1 host can take it now, and 1 is before it in its queue"
 	having := func(i *compute.Instance) { i.Boot.With = compute.Choices{"gpu": "a100"} }
 	large := func(i *compute.Instance) { i.Resources[compute.VCPU] = 9 }
@@ -189,10 +196,11 @@ func TestWhatWaitsInWords(t *testing.T) {
 		hosts []Host
 		want  string
 	}{
-		"for ten seconds":    {Facts{Instance: queued(waited(lateDecision))}, room, now1 + takes + deadline},
-		"a new set":          {Facts{Instance: queued(inSet)}, room, now1 + setSays + takes + setNext + deadline},
-		"it was for long":    {Facts{Instance: queued(waited(time.Hour))}, none, full + able + deadline + small + free},
-		"behind a share":     {Facts{Instance: queued(), Position: compute.UsualShare}, none, full + able + deadline + small + free},
+		"for ten seconds": {Facts{Instance: queued(waited(lateDecision))}, room, now1 + takes + deadline},
+		"a new set":       {Facts{Instance: queued(inSet)}, room, now1 + setSays + takes + setNext + deadline},
+		"it was for long": {Facts{Instance: queued(waited(time.Hour))}, none, full + able + deadline + small + free},
+		"behind a share": {Facts{Instance: queued(), Position: compute.UsualShare}, none,
+			full + able + deadline + small + free},
 		"with a capability":  {Facts{Instance: queued(having)}, none, full + able + deadline + small + free},
 		"and behind another": {Facts{Instance: queued(waited(time.Hour)), Position: 1}, room, behind + one + deadline},
 		"behind a full house": {Facts{Instance: queued(), Position: 2}, room, "there is room for 2 of its kind now, " +
@@ -208,12 +216,14 @@ func TestWhatWaitsInWords(t *testing.T) {
 			"there is room for 2 of its kind now, and 17 are before it" + as + turns + deadline,
 		},
 		"behind more, and none can": {
-			Facts{Instance: queued(large), Position: 17}, room, "no host can ever take it: of 1 host 1 too small even when empty" +
+			Facts{Instance: queued(large), Position: 17}, room,
+			"no host can ever take it: of 1 host 1 too small even when empty" +
 				deadline + "\nyou: boot a smaller flavor\noperator: add a host that is large enough and has the traits",
 		},
 		"one of two would never do": {
 			Facts{Instance: queued()}, []Host{host("h1", 3), host("h2", 2, tiny)},
-			"no host can take it now: of 2 hosts 1 full (the nearest is short of 1 processor), 1 too small even when empty" + able +
+			"no host can take it now: of 2 hosts 1 full (the nearest is short of 1 processor), 1 too small even when empty" +
+				able +
 				deadline + small + free,
 		},
 		"its image failed on one": {

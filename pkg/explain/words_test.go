@@ -56,19 +56,22 @@ func TestWhyNotInWords(t *testing.T) {
 		c[s] = uint32(s) + 1
 	}
 	a := Answer{Counts: c, Traits: []Unfit{{Trait: "CUSTOM_A"}, {Trait: "CUSTOM_B"}}}
-	if got, want := strings.Join(a.laters(false), ", "), "12 full, 11 quarantined, 10 draining, 9 disabled, 8 with two agents "+
-		"of one name, 7 silent, 6 without the key of its user data, 5 that the rule of its group keeps it from"; got != want {
+	if got, want := strings.Join(a.laters(false), ", "),
+		"12 full, 11 quarantined, 10 draining, 9 disabled, 8 with two agents of one name, 7 silent, "+
+			"6 without the key of its user data, 5 that the rule of its group keeps it from"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := strings.Join(a.nevers(), ", "), "1 not the one that it is for, 2 that it avoids, 3 with the wrong traits "+
-		"(CUSTOM_A, CUSTOM_B), 4 too small even when empty"; got != want {
+	if got, want := strings.Join(a.nevers(), ", "),
+		"1 not the one that it is for, 2 that it avoids, 3 with the wrong traits "+
+			"(CUSTOM_A, CUSTOM_B), 4 too small even when empty"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for want, c := range map[string]Counts{
 		"": {Fits: 1, FailedThere: 1, Mistrusts: 1},
-		"; attempts of it failed there, so it is left to others at first":                            {FailedThere: 1},
-		"; its image has failed there lately, so it is left to others at first":                      {Mistrusts: 1},
-		"; attempts of it, or others with its image, failed there, so it is left to others at first": {FailedThere: 1, Mistrusts: 1},
+		"; attempts of it failed there, so it is left to others at first":       {FailedThere: 1},
+		"; its image has failed there lately, so it is left to others at first": {Mistrusts: 1},
+		"; attempts of it, or others with its image, failed there, so it is left to others at first": {FailedThere: 1,
+			Mistrusts: 1},
 	} {
 		if got := (Answer{Counts: c}).reluctant(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -47,8 +47,8 @@ func TestTheQueueOfTheOldestBuildComesFirst(t *testing.T) {
 	}
 }
 
-// Within a second too, no host saves for two queues, and no more save than may; a host counts though its beacon does not
-// say yet that it saves.
+// Within a second too, no host saves for two queues, and no more save than may; a host counts though its beacon does
+// not say yet that it saves.
 func TestQueuesOfOneSecond(t *testing.T) {
 	for hosts, want := range map[int][]string{20: {"h00 saves one", "h01 saves two"}, 5: {"h00 saves one"}} {
 		w := newWorld(t, hosts)
@@ -96,14 +96,15 @@ func TestHostsAreLookedForForFewQueuesAtATime(t *testing.T) {
 	w.want(w.pass(0), "h00 saves some")
 }
 
-// Hosts are looked through now and then for a queue for which none was found, and, where as many save as may, for one for
-// which none could make room. For the low class, no machines go, so they are not.
+// Hosts are looked through now and then for a queue for which none was found, and, where as many save as may, for one
+// for which none could make room. For the low class, no machines go, so they are not.
 func TestHowOftenHostsAreLookedThrough(t *testing.T) {
 	for name, c := range map[string]struct {
 		hosts int
 		class compute.Priority
 		most  int
-	}{"no host": {0, compute.PriorityNormal, 7}, "full": {5, compute.PriorityNormal, 7}, "full, low": {5, compute.PriorityLow, 0}} {
+	}{"no host": {0, compute.PriorityNormal, 7}, "full": {5, compute.PriorityNormal, 7},
+		"full, low": {5, compute.PriorityLow, 0}} {
 		w := newWorld(t, c.hosts)
 		w.wait("a", "1")
 		w.pass(31 * time.Second)
@@ -120,7 +121,8 @@ func TestHowOftenHostsAreLookedThrough(t *testing.T) {
 	}
 }
 
-// A host that rests after it has saved in vain may still make room for another queue: what is free there is taken as before.
+// A host that rests after it has saved in vain may still make room for another queue: what is free there is taken as
+// before.
 func TestAHostThatRestsMayMakeRoom(t *testing.T) {
 	w := newWorld(t, 1)
 	w.wait("one", "a")

@@ -33,8 +33,8 @@ func TestAHostIsToldAtOnceThatNothingWaits(t *testing.T) {
 	w.want(w.pass(0), "h00 spends q", "h01 saves q")
 }
 
-// A saving for which machines go is made longer before it ends, and its host is told so at once; one that has come to its
-// end is not, nor is a host told anew each second that there is no more.
+// A saving for which machines go is made longer before it ends, and its host is told so at once; one that has come to
+// its end is not, nor is a host told anew each second that there is no more.
 func TestHowASavingIsMadeLonger(t *testing.T) {
 	begin := func(cannot bool) *world {
 		w := newWorld(t, 5, forAMinute)
@@ -134,8 +134,8 @@ func TestWhatWasInVainIsForgotten(t *testing.T) {
 	w.want(w.pass(0), "h03 saves q") // for h02: again it is the first in vain
 }
 
-// A host whose agent is started again is kept while machines go, and told again when it is back, as often as one that was
-// never told; one that only saves is not, nor is one for longer than it may save.
+// A host whose agent is started again is kept while machines go, and told again when it is back, as often as one that
+// was never told; one that only saves is not, nor is one for longer than it may save.
 func TestAgentsThatAreStartedAgain(t *testing.T) {
 	begin := func(moves bool) *world {
 		w := newWorld(t, 20, func(r *Rules) { r.For = 2 * time.Minute })
@@ -180,7 +180,8 @@ func TestWhatAnElectedOneIsToldOf(t *testing.T) {
 	w := newWorld(t, 20, func(r *Rules) { r.Each = 1 })
 	not := func(h compute.HostID) bool { return h == "h04" }
 	w.waits["q"], w.waits["over"] = []Build{{Key: "a", Not: not}}, []Build{{Key: "b"}}
-	for h, q := range map[compute.HostID]compute.QueueName{"h01": "q", "h02": "q", "h03": "over", "h04": "q", "h05": "none"} {
+	for h, q := range map[compute.HostID]compute.QueueName{"h01": "q", "h02": "q", "h03": "over", "h04": "q",
+		"h05": "none"} {
 		w.saving[h], w.heard[h] = &compute.Saving{Queue: q, Left: time.Minute}, w.now
 	}
 	for _, h := range []compute.HostID{"h03", "h05"} {

@@ -106,7 +106,8 @@ func TestBoundsOfOptions(t *testing.T) {
 		{"sizes", func(o *Options) { o.HostSize, o.Sizes = 4, []int{4, 5} }},
 		{"", func(o *Options) { o.HostSize, o.Sizes = 4, []int{4} }},
 		{"", func(o *Options) { o.Sizes = []int{4} }}, {"sizes", func(o *Options) { o.HostSize, o.Sizes = 1, []int{2} }},
-		{"cost", func(o *Options) { o.Costs.Decide = time.Second + 1 }}, {"", func(o *Options) { o.Costs.Decide = time.Second }},
+		{"cost", func(o *Options) { o.Costs.Decide = time.Second + 1 }},
+		{"", func(o *Options) { o.Costs.Decide = time.Second }},
 		{"cost", func(o *Options) { o.Costs.Wake = -1 }},
 	} {
 		o := DefaultOptions()
@@ -195,7 +196,8 @@ func TestResultOfTenBoots(t *testing.T) {
 	o := free(Floor)
 	o.Requests, o.Slots, o.Prepare, o.Costs.Decide = 10, 1, time.Second, 10*time.Millisecond
 	r := run(t, o)
-	if r.Granted != 10 || math.Abs(r.Seconds-10.2) > 0.2 || math.Abs(r.BootsPerS*r.Seconds-10) > 1e-6 || r.CPUPerBoot != 30 {
+	if r.Granted != 10 || math.Abs(r.Seconds-10.2) > 0.2 || math.Abs(r.BootsPerS*r.Seconds-10) > 1e-6 ||
+		r.CPUPerBoot != 30 {
 		t.Errorf("%d in %.3f s, %.3f/s, %.3f ms each", r.Granted, r.Seconds, r.BootsPerS, r.CPUPerBoot)
 	}
 	sum := 0.0

@@ -50,7 +50,8 @@ const (
 
 // always are sorts of schedules that are so from the beginning to the end, whatever happens.
 var always = []string{
-	"brokers", "many", "calm", "orphaned", "sets", "groups", "regrouped", "zoned", "wholes", "spread", "reserved", "ranked",
+	"brokers", "many", "calm", "orphaned", "sets", "groups", "regrouped", "zoned", "wholes", "spread", "reserved",
+	"ranked",
 	"preempts", "deaf guests", "said again", "sips", "saves", "keys",
 }
 
@@ -87,8 +88,8 @@ func (s Schedule) begunWith() []string {
 	return all
 }
 
-// unreadHosts says whether somebody says of a host that it is dead while every conductor is cut off from the broker that
-// leads the topic of hosts.
+// unreadHosts says whether somebody says of a host that it is dead while every conductor is cut off from the broker
+// that leads the topic of hosts.
 func (s Schedule) unreadHosts() bool {
 	cut := map[string]Fault{}
 	for _, f := range s.Faults {
