@@ -61,9 +61,8 @@ func TestPreemptChooses(t *testing.T) {
 		"the smaller, though it was taken before": {16, 0, takenBefore(movable(8, 5, 3), 0, 1, 0), 4,
 			[]compute.InstanceID{"m1-5"}},
 		"two alike": {11, 0, movable(3, 3, 5), 6, []compute.InstanceID{"m0-3", "m1-3"}},
-		"two with least together, though they were taken more often": {42, 0, takenBefore(movable(8, 11, 11, 12), 0, 1, 1, 3),
-			20,
-			[]compute.InstanceID{"m0-8", "m3-12"}},
+		"two with least together, though they were taken more often": {
+			42, 0, takenBefore(movable(8, 11, 11, 12), 0, 1, 1, 3), 20, []compute.InstanceID{"m0-8", "m3-12"}},
 		"two taken least together": {20, 0, takenBefore(movable(6, 4, 7, 3), 0, 5, 1, 1), 10,
 			[]compute.InstanceID{"m2-7", "m3-3"}},
 	} {

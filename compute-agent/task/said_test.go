@@ -131,7 +131,7 @@ func TestGoes(t *testing.T) {
 	x, _ = DefaultRules().Step(x, Preempt{"q"}, now)
 	check("another")
 	now = now.Add(time.Hour)
-	x = DefaultRules().Reconcile([]Task{x}, []Machine{{Instance: "i", Attempt: 1, Claim: "c", Launched: true}},
-		now)[0].Task
+	launched := []Machine{{Instance: "i", Attempt: 1, Claim: "c", Launched: true}}
+	x = DefaultRules().Reconcile([]Task{x}, launched, now)[0].Task
 	check("a restart")
 }

@@ -39,8 +39,7 @@ func TestRulesOfABoot(t *testing.T) {
 			t.Errorf("%s of none: %s", what, diff)
 		}
 		if diff := cmp.Diff(c.want, none.Spread()); diff != "" || none.Placeholder() != c.want.Placeholder ||
-			none.In() != c.want.In ||
-			none.Reservation() != c.want.Reservation || none.Set() != c.want.Set ||
+			none.In() != c.want.In || none.Reservation() != c.want.Reservation || none.Set() != c.want.Set ||
 			none.IsPlaceholder() != (what == "placeholder") {
 			t.Errorf("%s: read as %+v", what, none.Spread())
 		}
@@ -127,8 +126,8 @@ func TestInstancesOfReservations(t *testing.T) {
 		"reservation r: its placeholder 00000000-0000-4000-8000-000000000001 is queued, and holds no room yet",
 		"reservation r begins at 2001-09-09T01:46:40Z",
 		"reservation r: the host of placeholder 00000000-0000-4000-8000-000000000001 is to make it in that room",
-		"reservation r: instance 00000000-0000-4000-8000-000000000002 has taken it, and is on a host " +
-			"that does not hold it any " +
+		"reservation r: instance 00000000-0000-4000-8000-000000000002 has taken it, and is on a host that " +
+			"does not hold it any " +
 			"more: hosts are asked for its room once that has ended",
 	}
 	if diff := cmp.Diff(want, says); diff != "" {

@@ -50,8 +50,8 @@ func TestBestToGo(t *testing.T) {
 		want  int
 	}{
 		"none": {nil, short, -1},
-		"none that helps": {[]*compute.Instance{cpus(1, 0), machine(2, compute.Resources{compute.MemoryMB: 9})}, short,
-			-1},
+		"none that helps": {
+			[]*compute.Instance{cpus(1, 0), machine(2, compute.Resources{compute.MemoryMB: 9})}, short, -1},
 		"most":                {[]*compute.Instance{cpus(1, 1), cpus(2, 3), cpus(3, 2)}, short, 1},
 		"the larger first":    {[]*compute.Instance{cpus(1, 8), cpus(2, 4)}, short, 1},
 		"the smaller first":   {[]*compute.Instance{cpus(1, 4), cpus(2, 8)}, short, 0},

@@ -70,8 +70,8 @@ func TestWhyNotInWords(t *testing.T) {
 		"": {Fits: 1, FailedThere: 1, Mistrusts: 1},
 		"; attempts of it failed there, so it is left to others at first":       {FailedThere: 1},
 		"; its image has failed there lately, so it is left to others at first": {Mistrusts: 1},
-		"; attempts of it, or others with its image, failed there, so it is left to others at first": {FailedThere: 1,
-			Mistrusts: 1},
+		"; attempts of it, or others with its image, failed there, so it is left to others at first": {
+			FailedThere: 1, Mistrusts: 1},
 	} {
 		if got := (Answer{Counts: c}).reluctant(); got != want {
 			t.Errorf("%q, want %q", got, want)
