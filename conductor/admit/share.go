@@ -104,44 +104,47 @@ func (s *step) sortAllLoaded() {
 	}
 }
 
-// repeatReleased publishes the last work of a share that was published before the load, for all that is known: the
-// conductor before may have ended before it did what followed from e, which left its queue.
+// loadElsewhere takes note of work that waited when the partition was loaded, and is offered anew: the conductor before
+// may have had it in the queue, and have held other work behind it.
+func (s *State) loadElsewhere(e *entry) {
+	h := s.share(e)
+	h.left++
+	s.touchShare(h)
+}
+
+// repeatReleased publishes work of a share that is only guessed to be in the queue: the conductor before may have ended
+// before it did what followed from e, which left its queue.
 func (s *step) repeatReleased(e *entry) {
 	h := s.shares[shareOf(e)]
 	if e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero() || h == nil {
 		return // it is in the queue still
 	}
-	if h.left++; h.ahead+h.left < s.opts.ShareLeast {
-		return // of so few none was held
-	}
-	for _, last := range slices.Backward(h.line) {
-		if last != nil && last.pub.state == unknown {
-			s.emitEffects(last)
-			return
-		}
+	if h.left++; h.ahead+h.left >= s.opts.ShareLeast { // of fewer none was held
+		s.repeatGuessed(h)
 	}
 }
 
-// repeatLast publishes work again after a load that left some of it held. Which work is in the queue is a guess then. The
-// conductor before may have let a build go and ended before it published it, so the last of those that are guessed to be
-// in the queue is published again. Work with one QueuedAt was perhaps published in another order than that in which it is
-// guessed, so all that is as young as the first that is held is published again, too.
-func (s *step) repeatLast(h *share) {
+// repeatGuessed publishes again what may not be in the queue, of what is guessed to be there after a load. The conductor
+// before may have let a build go and ended before it published it: that is the last, or one with the same QueuedAt, for
+// it published them in another order, perhaps. And it may have held what came late behind work that was queued later.
+func (s *step) repeatGuessed(h *share) {
 	var again []*entry
-	first := h.held.top().inst.QueuedAt
 	for _, e := range slices.Backward(h.line) {
 		if e == nil || e.pub.state != unknown {
 			continue
 		}
-		if len(again) > 0 && e.inst.QueuedAt.Before(first) {
-			break
+		if len(again) == 0 || e.cameLate() || e.inst.QueuedAt.Equal(again[0].inst.QueuedAt) {
+			again = append(again, e)
 		}
-		again = append(again, e)
 	}
 	for _, e := range slices.Backward(again) {
 		s.emitEffects(e)
 	}
 }
+
+// cameLate says whether work may have been published later than it was queued. Of members their group knows more; see
+// publishLoaded.
+func (e *entry) cameLate() bool { return e.inst.Attempt > 1 && e.group() == nil }
 
 // holdBack keeps work until its project's share lets it go.
 func (s *State) holdBack(e *entry) {
@@ -236,9 +239,10 @@ func (s *step) releaseShares() {
 // many hosts would have taken a build then, so for the first seconds that does not count: what is there after all is
 // claimed meanwhile.
 func (s *step) sortLoaded(h *share) {
-	if len(h.loaded) > 0 {
-		h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
+	if len(h.loaded) == 0 {
+		return
 	}
+	h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
 	slices.SortFunc(h.loaded, longestFirst)
 	holds := false
 	for _, e := range h.loaded {
@@ -253,8 +257,8 @@ func (s *step) sortLoaded(h *share) {
 		}
 	}
 	h.loaded = nil
-	if holds {
-		s.repeatLast(h)
+	if holds || h.ahead+h.left > s.opts.ShareLeast { // else the conductor before has held none
+		s.repeatGuessed(h)
 	}
 }
 

@@ -78,16 +78,19 @@ func newCrowd(t *testing.T) *crowd {
 
 func (c *crowd) hear(in Input) {
 	c.t.Helper()
-	out := c.state.Step(in, c.view, c.now)
+	c.carry(c.state.Step(in, c.view, c.now))
+	if len(c.state.log)%97 == 0 || len(c.state.log) < 300 {
+		c.state.verifyShares()
+	}
+}
+
+func (c *crowd) carry(out Output) {
 	c.state.log = append(c.state.log, out.Changed...)
 	for _, effect := range out.Effects {
 		if p, ok := effect.(Publish); ok {
 			c.queue = append(c.queue, p.Build)
 			c.published[p.Build.Instance]++
 		}
-	}
-	if len(c.state.log)%97 == 0 || len(c.state.log) < 300 {
-		c.state.verifyShares()
 	}
 }
 
@@ -419,6 +422,71 @@ func TestWhatATurnReleasedOfFewIsPublished(t *testing.T) {
 	if !slices.Contains(again, fmt.Sprint(last)) {
 		t.Errorf("published were %s, and not %d", again, last)
 	}
+}
+
+// TestWhatATurnReleasedOfOneTimeIsPublished: of what was queued at one time nobody knows what was published last.
+func TestWhatATurnReleasedOfOneTimeIsPublished(t *testing.T) {
+	c := newCrowd(t)
+	c.apart = 0
+	c.eligible(0)
+	for n := c.state.opts.ShareLeast + 1; n > 0; n-- {
+		c.boot("p", n, 1) // the last is held
+	}
+	b := c.take()
+	c.claim(b)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.carry(c.state.Resend(b.Instance, c.view, c.now))
+	if c.published[long("1")] != 1 {
+		t.Errorf("published were %v", c.published)
+	}
+}
+
+// TestATakeoverOfAnAttemptThatCameLate: it is queued since before what is in the queue, and was held behind that.
+func TestATakeoverOfAnAttemptThatCameLate(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.boot("p", 1, 1)
+	c.claim(c.take())
+	c.boot("p", 2, 20)
+	c.hear(Reported{Report: compute.Report{
+		Op: compute.ReportFailed, Class: compute.FailureHost, Host: "h1", Project: "p", Instance: long("1"), Attempt: 1,
+		Claim: compute.ClaimID(long("1") + "-1"),
+	}})
+	c.pass(2 * c.state.opts.RetryFirst)
+	if e := c.state.instances[long("1")]; e.pub.state != heldByShare {
+		t.Fatalf("it is %+v", *e.pub)
+	}
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.hear(HostsRead{})
+	c.mustPublish(long("1"), long("16")) // and the last, as at every takeover
+}
+
+// TestATakeoverBesideWhatAwaitsItsGroup: members that were in the queue are offered anew, for their queue was listed only
+// then, and wait until their group is known. What was held behind them is the only one that is taken to be in the queue.
+func TestATakeoverBesideWhatAwaitsItsGroup(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	rule := compute.Group{Project: "p", Name: "loose", Policy: compute.SoftAntiAffinity, Most: 1}
+	c.view.Groups[rule.Key()] = rule
+	c.view.Listed["m1.small"] = c.now
+	for i := range c.state.opts.ShareLeast {
+		b := compute.Boot{Flavor: "m1.small", Rules: compute.InGroup(rule.Name)}
+		c.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long(fmt.Sprint(i + 1)),
+			Boot: &b}})
+	}
+	c.now = c.now.Add(heardListed)
+	c.boot("p", 17, 1)
+	if len(c.published) != 16 || c.published[long("17")] > 0 {
+		t.Fatalf("published were %v", c.published)
+	}
+	behind := c.view
+	behind.Groups, behind.CatalogBehind = nil, true
+	c.state = loaded(t, c.state.log, behind, c.now)
+	clear(c.published)
+	c.carry(c.state.Loaded(behind, c.now))
+	c.mustPublish(long("17"))
 }
 
 // TestWhatWasClaimedLongAgoDoesNotCount: the window is small again once nothing is held.

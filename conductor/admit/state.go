@@ -126,7 +126,10 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 			e.pub.told = true // perhaps
 		case !pinned(inst) && inst.Whole() == "" && (!view.listed(inst.Queue) || view.listedSince(inst)):
 			s.awaitQueue(e)
-			s.unreleased = s.unreleased || view.listed(inst.Queue)
+			if view.listed(inst.Queue) {
+				s.unreleased = true
+				s.loadElsewhere(e)
+			}
 		default:
 			e.pub.told = pinned(inst) // perhaps
 			s.setOut(e, true)
