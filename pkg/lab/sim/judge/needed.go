@@ -40,8 +40,7 @@ func checkNeeded(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// inQueue is a time in which work waited in a queue, and when that was asked for: from then on it waits, though its
-// partition may have no leader and its record come later.
+// inQueue is a time in which work waited in a queue, and when that was asked for.
 type inQueue struct {
 	span
 	queue compute.QueueName
@@ -68,16 +67,21 @@ func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time
 	return false
 }
 
-// allInQueues are the times in which each work waited.
+// allInQueues are the times in which each work waited. Where a partition may have no leader its first record is seen late,
+// so it waits from when it was asked for.
 func (r *Recording) allInQueues() (all []inQueue) {
-	asked := r.wanted()
+	asked, known := r.wanted(), map[compute.InstanceID]bool{}
 	for at, w := range r.Log {
-		i := w.Instance
+		i, from := w.Instance, w.Seen
+		if !known[i.ID] && r.Schedule.Has(schedule.FaultLeaderless) {
+			from = earliest(from, asked[i.Boot.Name].Began)
+		}
+		known[i.ID] = true
 		if w.Removed || i.State != compute.StateQueued || i.IsPlaceholder() || i.Boot.Reservation() != "" {
 			continue
 		}
 		q, _ := lineOf(i)
-		for _, free := range r.unclaimed(i, span{latest(w.Seen, i.PublishAt), r.over(at)}) {
+		for _, free := range r.unclaimed(i, span{latest(from, i.PublishAt), r.over(at)}) {
 			all = append(all, inQueue{free, q, asked[i.Boot.Name].Began})
 		}
 	}
