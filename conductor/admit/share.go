@@ -124,9 +124,10 @@ func (s *step) repeatReleased(e *entry) {
 	}
 }
 
-// repeatGuessed publishes again what may not be in the queue, of what is guessed to be there after a load. The conductor
-// before may have let a build go and ended before it published it: that is the last, or one with the same QueuedAt, for
-// it published them in another order, perhaps. And it may have held what came late behind work that was queued later.
+// repeatGuessed publishes again what may not be in the queue, of what is guessed to be there after a load. The
+// conductor before may have let a build go and ended before it published it: that is the last, or one with the same
+// QueuedAt, since it may have published those in another order. And it may have held what came late behind work that was
+// queued later.
 func (s *step) repeatGuessed(h *share) {
 	var again []*entry
 	for _, e := range slices.Backward(h.line) {

@@ -67,8 +67,8 @@ func (r *Recording) neededFor(waits []inQueue, n *compute.Notice, seen time.Time
 	return false
 }
 
-// allInQueues are the times in which each work waited. Where a partition may have no leader its first record is seen late,
-// so it waits from when it was asked for.
+// allInQueues are the times in which each work waited. Where a partition may have no leader its first record is seen
+// late, so it waits from when it was asked for.
 func (r *Recording) allInQueues() (all []inQueue) {
 	asked, known := r.wanted(), map[compute.InstanceID]bool{}
 	for at, w := range r.Log {
