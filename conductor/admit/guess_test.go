@@ -19,7 +19,10 @@ func TestWorldOfOneQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		w.state.opts.ShareLeast = rapid.IntRange(1, 3).Draw(t, "share")
-		w.view.Quotas[compute.DefaultQuota] = compute.Quota{Limits: compute.Resources{compute.Instances: 40}}
+		w.view.Quotas[compute.DefaultQuota] = compute.Quota{
+			Limits: compute.Resources{compute.Instances: 40},
+			Weight: rapid.Uint32Range(1, 2).Draw(t, "weight"),
+		}
 		for range rapid.IntRange(5, 300).Draw(t, "steps") {
 			w.happenInQueue()
 		}

@@ -26,7 +26,7 @@ type share struct {
 	ahead    int      // how many of line have not left
 	held     heap[*entry]
 	loaded   []*entry  // waiting since before the partition was loaded, in no order yet
-	left     int       // of which the conductor before may not have done what followed from that they left the queue
+	before   int       // how many the conductor before had here, with those that had just left the queue
 	claims   int       // since the last look
 	rate     int       // claims between the last two looks
 	idle     int       // looks since the last claim
@@ -67,12 +67,16 @@ func (s *step) inWindow(e *entry) bool {
 // window is how many builds of a project may be in a queue: a few, some for each host that would take one now, and as
 // many as were claimed lately in the time that it takes to hear of it.
 func (s *step) window(h *share) int {
-	n := s.opts.ShareLeast
+	n := s.least(h) + h.rate + h.more
 	if !s.now.Before(h.careful) {
-		n += s.opts.SharePerHost * int(s.view.Advice[h.key.queue].Hosts.Eligible)
+		hosts := s.opts.SharePerHost * int(s.view.Advice[h.key.queue].Hosts.Eligible)
+		n += hosts * int(s.view.weight(h.key.project))
 	}
-	return n*int(s.view.weight(h.key.project)) + h.rate + h.more
+	return n
 }
+
+// least is the window where no host would take a build.
+func (s *step) least(h *share) int { return s.opts.ShareLeast * int(s.view.weight(h.key.project)) }
 
 // enterLine counts work that was published.
 func (s *State) enterLine(e *entry) {
@@ -82,7 +86,7 @@ func (s *State) enterLine(e *entry) {
 	h.ahead++
 }
 
-// loadShare takes note of work that waited when the partition was loaded.
+// loadShare takes note of work that waited when the partition was loaded: it is in the queue, perhaps, or is offered anew.
 func (s *State) loadShare(e *entry) {
 	if !pinned(e.inst) && !taking(e.inst) && e.inst.Whole() == "" {
 		h := s.share(e)
@@ -104,22 +108,14 @@ func (s *step) sortAllLoaded() {
 	}
 }
 
-// loadElsewhere takes note of work that waited when the partition was loaded, and is offered anew: the conductor before
-// may have had it in the queue, and have held other work behind it.
-func (s *State) loadElsewhere(e *entry) {
-	h := s.share(e)
-	h.left++
-	s.touchShare(h)
-}
-
 // repeatReleased publishes work of a share that is only guessed to be in the queue: the conductor before may have ended
 // before it did what followed from e, which left its queue.
 func (s *step) repeatReleased(e *entry) {
 	h := s.shares[shareOf(e)]
 	if e.inst.State == compute.StateQueued && e.inst.PublishAt.IsZero() || h == nil {
-		return // it is in the queue still
+		return // it counts already
 	}
-	if h.left++; h.ahead+h.left >= s.opts.ShareLeast { // of fewer none was held
+	if h.before++; h.before > s.least(h) { // of fewer none was held
 		s.repeatGuessed(h)
 	}
 }
@@ -236,29 +232,33 @@ func (s *step) releaseShares() {
 }
 
 // sortLoaded puts what waited when the partition was loaded in order. As many as a project may have in a queue at the
-// least are taken to be there; the others were perhaps held by another conductor, and are held again. Nobody knows how
-// many hosts would have taken a build then, so for the first seconds that does not count: what is there after all is
-// claimed meanwhile.
+// least were there; the others were perhaps held by another conductor, and are held again. Of those that were there some
+// are offered anew for another reason, as their queue was listed lately, and the others are taken to be there still.
+// Nobody knows how many hosts would have taken a build then, so for the first seconds that does not count: what is there
+// after all is claimed meanwhile.
 func (s *step) sortLoaded(h *share) {
 	if len(h.loaded) == 0 {
 		return
 	}
 	h.careful = s.now.Add(time.Duration(s.opts.SharePatience) * s.opts.ShareEvery)
 	slices.SortFunc(h.loaded, longestFirst)
-	holds := false
+	h.before = 0
 	for _, e := range h.loaded {
+		if e.pub == nil || e.pub.told || e.inst.Queue != h.key.queue {
+			continue // it was not in the queue
+		}
+		h.before++
 		switch {
-		case e.pub == nil || e.pub.state != unknown || e.pub.told || e.pub.share != nil || e.inst.Queue != h.key.queue:
-		case h.ahead < s.window(h):
+		case e.pub.state != unknown: // it is offered anew
+		case h.before <= s.least(h):
 			s.enterLine(e)
 		default:
 			s.holdBack(e)
 			s.reschedule(e)
-			holds = true
 		}
 	}
 	h.loaded = nil
-	if holds || h.ahead+h.left > s.opts.ShareLeast { // else the conductor before has held none
+	if h.before > s.least(h) { // else the conductor before has held none
 		s.repeatGuessed(h)
 	}
 }

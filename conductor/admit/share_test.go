@@ -460,7 +460,7 @@ func TestATakeoverOfAnAttemptThatCameLate(t *testing.T) {
 }
 
 // TestATakeoverBesideWhatAwaitsItsGroup: members that were in the queue are offered anew, since their queue was listed
-// lately, and wait until their group is known. What was held behind them is then alone taken to be in the queue.
+// lately, and wait until their group is known. What was held behind them is not taken to be in the queue.
 func TestATakeoverBesideWhatAwaitsItsGroup(t *testing.T) {
 	c := newCrowd(t)
 	c.eligible(0)
@@ -473,8 +473,8 @@ func TestATakeoverBesideWhatAwaitsItsGroup(t *testing.T) {
 			Boot: &b}})
 	}
 	c.now = c.now.Add(heardListed)
-	c.boot("p", 17, 1)
-	if len(c.published) != 16 || c.published[long("17")] > 0 {
+	c.boot("p", 17, 3)
+	if len(c.published) != 16 || c.published[long("16")] != 1 {
 		t.Fatalf("published were %v", c.published)
 	}
 	behind := c.view
@@ -482,7 +482,19 @@ func TestATakeoverBesideWhatAwaitsItsGroup(t *testing.T) {
 	c.state = loaded(t, c.state.log, behind, c.now)
 	clear(c.published)
 	c.carry(c.state.Loaded(behind, c.now))
-	c.mustPublish(long("17"))
+	c.mustPublish(long("17"), long("18"), long("19"))
+}
+
+// TestATakeoverOfAProjectThatWeighsMore: its window is wider, so that nothing of this was held.
+func TestATakeoverOfAProjectThatWeighsMore(t *testing.T) {
+	c := newCrowd(t)
+	c.eligible(0)
+	c.view.Quotas["p"] = compute.Quota{Weight: 2}
+	c.boot("p", 1, 2*c.state.opts.ShareLeast)
+	c.state = loaded(t, c.state.log, c.view, c.now)
+	clear(c.published)
+	c.carry(c.state.Loaded(c.view, c.now))
+	c.mustPublish()
 }
 
 // TestWhatWasClaimedLongAgoDoesNotCount: the window is small again once nothing is held.

@@ -128,7 +128,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 			s.awaitQueue(e)
 			if view.listed(inst.Queue) {
 				s.unreleased = true
-				s.loadElsewhere(e)
+				s.loadShare(e)
 			}
 		default:
 			e.pub.told = pinned(inst) // perhaps
